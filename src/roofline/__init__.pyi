@@ -177,7 +177,7 @@ def analyze(
     precision: _Formats | Sequence[_Formats] | None = None, images: Images | _Whole | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Analysis: ...
 
 def answer(
@@ -188,8 +188,9 @@ def answer(
     attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> FirstAnswer: ...
 
 @overload
@@ -292,8 +293,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -304,8 +306,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -316,8 +319,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -328,8 +332,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -342,8 +347,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -355,8 +361,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -369,8 +376,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -382,8 +390,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -399,7 +408,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -407,7 +416,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -417,7 +426,7 @@ def fit(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Grid | Any: ...
 @overload
 def fit(
@@ -426,7 +435,7 @@ def fit(
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -438,8 +447,8 @@ def generate(
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -449,8 +458,9 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -461,8 +471,8 @@ def generate(
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -472,8 +482,9 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -484,9 +495,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -497,9 +508,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -510,9 +521,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -523,9 +534,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def machines(
@@ -538,9 +549,9 @@ def machines(
     latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload
@@ -604,8 +615,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -619,8 +631,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -634,8 +647,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -649,8 +663,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -667,9 +682,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -685,9 +700,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -703,9 +718,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -721,9 +736,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -774,8 +789,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -790,9 +805,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -808,9 +823,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -826,8 +841,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -842,9 +857,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -859,9 +874,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -877,8 +892,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -893,9 +908,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -958,7 +973,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -974,7 +989,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -990,7 +1005,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -1006,7 +1021,7 @@ def serve(
     output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -1023,7 +1038,8 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1042,7 +1058,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1061,7 +1077,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1079,7 +1095,8 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1106,8 +1123,8 @@ def simulate(
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -1128,8 +1145,8 @@ def simulate(
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -1153,8 +1170,8 @@ def simulate(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def simulate(
@@ -1177,8 +1194,8 @@ def simulate(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def solve(
@@ -1194,14 +1211,15 @@ def solve(
     input_cv: _Variation | None = None, output_cv: _Variation | None = None, rounds: _Requests | None = None,
     formula: bool | None = None, draft: _ModelName | None = None, mtp: bool | None = None,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, images: _Whole | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, micro_batch: _Sequences | None = None,
-    schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
-    recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
-    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
-    flash: bool | None = None, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool | None = None,
-    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
-    lengths: _PackText | None = None, reshard: bool | None = None, no_sync: bool | None = None,
-    gather_format: _Text | None = None, reduce_format: _Text | None = None, optimizer_in_backward: bool | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    micro_batch: _Sequences | None = None, schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, recipe: _Word | Sequence[_Word] | None = None,
+    optimizer: _Word | Sequence[_Word] | None = None, offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool | None = None, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool | None = None, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool | None = None,
+    no_sync: bool | None = None, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool | None = None,
 ) -> Solution: ...
 
 @overload

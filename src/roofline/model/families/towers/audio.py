@@ -14,7 +14,6 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.blocks.vision import (
-    SOUND,
     TowerStage,
     TowerStages,
     listed_sizes,
@@ -32,6 +31,7 @@ from roofline.model.families.towers.spoken import qwen2_5_talker, qwen2_5_waves,
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Module, Modules
+from roofline.model.sound import SOUND
 
 ACT = "activation_function|hidden_act"
 

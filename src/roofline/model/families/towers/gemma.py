@@ -13,7 +13,6 @@ from roofline.model.families.blocks.norms import layer_norm, layer_norm_no_bias,
 from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sound import spectra_of
 from roofline.model.families.blocks.vision import (
-    SOUND,
     TowerStage,
     TowerStages,
     listed_sizes,
@@ -29,6 +28,7 @@ from roofline.model.families.vision.mobilenet_v5 import OUTPUT, mobilenet_v5
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Attention, Convolution, Linear, Module, Modules
+from roofline.model.sound import SOUND
 
 SIDE = 768
 """Pixels of a side of what Gemma 3n sees, by its `preprocessor_config.json`."""

@@ -9,24 +9,25 @@ from math import ceil, inf, log, prod
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import paced
 from roofline.model.families.blocks.norms import rms
-from roofline.model.families.blocks.vision import SOUND, TowerStage, TowerStages, section_of, sees, streamed
+from roofline.model.families.blocks.vision import TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.resampled import unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Linear, Module, Pace
+from roofline.model.sound import SOUND
 
-Scale = tuple[int, int, int]
+Fold = tuple[int, int, int]
 """Frames and pixels of a side that a cell holds, and its channels."""
 
 
-def scales(frames: int, side: int, layers: int, channels: int) -> list[Scale]:
+def scales(frames: int, side: int, layers: int, channels: int) -> list[Fold]:
     """The cells between the layers, from a pixel to a whole patch of `frames` × `side`², as its code plans them.
 
     They grow prime factor by prime factor, the largest first, sides before frames. With fewer layers than cells some
     are left out, so that the sizes are closest to even steps of their logarithm; with more, layers keep the cell.
     """
-    known: list[Scale] = [(1, 1, channels)]
+    known: list[Fold] = [(1, 1, channels)]
     known += [(1, h, ceil(h * h * channels / 64) * 64) for h in _grown(side)]
     known += [(t, side, side * side * channels * t * 64) for t in _grown(frames)]
     end = log(side * side * frames * channels)

@@ -16,7 +16,6 @@ from roofline.model.families.blocks.seq2seq import sublayers
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.sound import spectra_of
 from roofline.model.families.blocks.vision import (
-    SOUND,
     TowerStage,
     TowerStages,
     projection,
@@ -30,6 +29,7 @@ from roofline.model.families.towers.resampled import unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Module, Modules
+from roofline.model.sound import SOUND
 
 LONGEST = 500
 """Positions that attention sees at once; more are cut into pieces of as many, by the code of transformers."""

@@ -48,7 +48,9 @@ def code_book(c: Config) -> CodeBook:
     )  # fmt: skip
 
 
-def encoder(k: CodeBook, sides: Sides, attends: frozenset[int], *, between: bool = True) -> tuple[list[Block], Sides]:
+def book_encoder(
+    k: CodeBook, sides: Sides, attends: frozenset[int], *, between: bool = True
+) -> tuple[list[Block], Sides]:
     """Residual convolutions that halve the image level by level; `attends`: levels with attention behind each.
 
     `between`: attention in the middle.
@@ -57,9 +59,9 @@ def encoder(k: CodeBook, sides: Sides, attends: frozenset[int], *, between: bool
     blocks = [Block("in", at(sides.positions, (convolution("conv_in", k.pixels, width),)))]
     for i, wide in enumerate(k.widths):
         for _ in range(k.layers):
-            made = r.block("residual", width, wide, sides.positions)
+            modules = r.block("residual", width, wide, sides.positions)
             more = plain_attention("attend", wide, 1, sides.positions) if i in attends else ()
-            blocks.append(Block(f"down {i}", (*made, *more)))
+            blocks.append(Block(f"down {i}", (*modules, *more)))
             width = wide
         if i + 1 < len(k.widths):
             sides = sides.halved()
@@ -68,7 +70,7 @@ def encoder(k: CodeBook, sides: Sides, attends: frozenset[int], *, between: bool
     return [*blocks, middle(r, width, sides, between), last], sides
 
 
-def decoder(k: CodeBook, sides: Sides, attends: frozenset[int], outputs: int) -> list[Block]:
+def book_decoder(k: CodeBook, sides: Sides, attends: frozenset[int], outputs: int) -> list[Block]:
     """The way back, with one more residual block in each level."""
     r, width = k.residual, k.widths[-1]
     blocks = [
@@ -76,9 +78,9 @@ def decoder(k: CodeBook, sides: Sides, attends: frozenset[int], outputs: int) ->
     ]  # fmt: skip
     for i, wide in reversed(list(enumerate(k.widths))):
         for _ in range(k.layers + 1):
-            made = r.block("residual", width, wide, sides.positions)
+            modules = r.block("residual", width, wide, sides.positions)
             more = plain_attention("attend", wide, 1, sides.positions) if i in attends else ()
-            blocks.append(Block(f"up {i}", (*made, *more)))
+            blocks.append(Block(f"up {i}", (*modules, *more)))
             width = wide
         if i:
             sides = sides.doubled()
@@ -112,7 +114,7 @@ def chameleon_towers(outer: Config, text: Model) -> Iterator[Tower]:
         size //= 2
     pixels = Sides(1, c.inputs.height or side, c.inputs.width or side)
     vanilla = c.text("attn_type", "vanilla") == "vanilla"
-    blocks, sides = encoder(k, pixels, frozenset(attends if vanilla else ()), between=vanilla)
+    blocks, sides = book_encoder(k, pixels, frozenset(attends if vanilla else ()), between=vanilla)
     every = (*blocks, quantizer(k, sides.positions))
     yield from streamed((TowerStage("vision", k.widths[-1], every, sides.positions),), IMAGES)
 
@@ -127,8 +129,8 @@ def janus(outer: Config, text: Model) -> Iterator[Tower]:
     q = section_of(outer, "vq_config")
     k, last, side = code_book(q), frozenset({len(code_book(q).widths) - 1}), q.size("num_patches", 32)
     latents = Sides(1, side, side)
-    seen, _ = encoder(k, latents.doubled(2 ** (len(k.widths) - 1)), last)
-    drawn = [*seen, quantizer(k, 1), *decoder(k, latents, last, q.size("out_channels", 3))]
+    seen, _ = book_encoder(k, latents.doubled(2 ** (len(k.widths) - 1)), last)
+    drawn = [*seen, quantizer(k, 1), *book_decoder(k, latents, last, q.size("out_channels", 3))]
     wide, own = q.size("projection_dim", 2048), q.size("image_token_embed_dim", 2048)
     layers, act = q.size("num_hidden_layers", 2), activation(q, default="gelu")
     written = (

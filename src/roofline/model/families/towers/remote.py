@@ -18,7 +18,6 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.vision import (
-    SOUND,
     TowerStage,
     Vit,
     listed_sizes,
@@ -46,6 +45,7 @@ from roofline.model.families.towers.resampled import halved_sides, pooled_square
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
+from roofline.model.sound import SOUND
 
 _CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,

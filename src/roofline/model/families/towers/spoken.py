@@ -16,12 +16,13 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.blocks.sound import size_list
-from roofline.model.families.blocks.vision import SOUND, TowerStage, listed_sizes, section_of, streamed
+from roofline.model.families.blocks.vision import TowerStage, listed_sizes, section_of, streamed
 from roofline.model.families.decoders.dense.qwen import qwen2, qwen3
 from roofline.model.families.towers.resampled import unapplied
 from roofline.model.formats import FORMATS
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Convolution, Linear, Module, Modules
+from roofline.model.sound import SOUND
 
 SPEECH = "talker"
 """Name of the tower that speaks."""

@@ -28,7 +28,7 @@ class Branches:
 
     def conv(
         self, name: str, outputs: int, kernel: int, stride: int = 1, *, groups: int = 1, act: bool = True,
-        small: int = 1, identity: bool = True, excited: int = 0,
+        small: int = 1, excited: int = 0,
     ) -> MapStep:  # fmt: skip
         """A convolution, one of `small` positions a side beside it, a norm of the input, summed.
 
@@ -43,7 +43,7 @@ class Branches:
             if not self.merged:
                 if small and kernel > small:
                     modules += in_groups(conv(f"{name}_small", outputs, small, stride), groups)(x)[0]
-                if identity and outputs == x.channels and stride == 1:
+                if outputs == x.channels and stride == 1:
                     modules += at(x.positions, (layer_norm(f"{name}_identity", x.channels),))
             if excited:
                 modules += squeeze(f"{name}_se", excited)(y)[0]
@@ -107,16 +107,16 @@ def fastvit(name: str, height: int, width: int, *, merged: bool) -> tuple[list[B
         b.conv("stem2", first, 3, 2, groups=first, small=0),
         b.conv("stem3", first, 1),
     )
-    made, x = chain(Map(3, height, width), *stem)
-    blocks = [Block("stem", made)]
+    modules, x = chain(Map(3, height, width), *stem)
+    blocks = [Block("stem", modules)]
     for i, (depth, wide) in enumerate(zip(depths, widths, strict=True)):
         attends = i >= len(depths) - attending
-        made, x = chain(x, *((b.halved(x.channels, wide),) if i else ()), *((b.places(wide),) if attends else ()))
-        blocks += [Block(f"stage{i + 1} front", made)] if made else []
+        modules, x = chain(x, *((b.halved(x.channels, wide),) if i else ()), *((b.places(wide),) if attends else ()))
+        blocks += [Block(f"stage{i + 1} front", modules)] if modules else []
         for _ in range(depth):
-            made, x = chain(x, _attends(wide) if attends else b.mixer(wide))
+            modules, x = chain(x, _attends(wide) if attends else b.mixer(wide))
             more, x = residual(x, _mlp(wide))
-            blocks.append(Block(f"stage{i + 1}", (*made, *more)))
+            blocks.append(Block(f"stage{i + 1}", (*modules, *more)))
     last = 2 * widths[-1]
-    made, x = b.conv("final", last, 3, groups=widths[-1], excited=last // 16)(x)
-    return [*blocks, Block("final", made)], x
+    modules, x = b.conv("final", last, 3, groups=widths[-1], excited=last // 16)(x)
+    return [*blocks, Block("final", modules)], x

@@ -53,18 +53,20 @@ def _attention(heads: int, dim: int, apart: int) -> MapStep:
 
     def step(x: Map) -> tuple[Modules, Map]:
         width = x.channels
-        made: Modules = at(x.positions, (rms("attn_norm", width), Linear(name="q", inputs=width, outputs=heads * dim)))
+        before: Modules = at(
+            x.positions, (rms("attn_norm", width), Linear(name="q", inputs=width, outputs=heads * dim))
+        )
         y = x
         for name in ("k", "v"):
             down = in_groups(conv(f"{name}_down", width, 3, apart, norm=rms, padding="same"))
             modules, y = down(x) if apart > 1 else ((), x)
-            made += (*modules, *at(y.positions, (Linear(name=name, inputs=width, outputs=dim),)))
+            before += (*modules, *at(y.positions, (Linear(name=name, inputs=width, outputs=dim),)))
         core = Attention(
             name="attention", heads=heads, kv_heads=1, head_dim=dim, v_head_dim=dim, causal=False, keys=y.positions
         )
         out = (core, Linear(name="o", inputs=heads * dim, outputs=width))
         more, _ = residual(x, everywhere(*out), _scaled(width), name="attn_residual")
-        return (*made, *more), x
+        return (*before, *more), x
 
     return step
 
@@ -86,12 +88,12 @@ STAGES: tuple[tuple[MapStep, ...], ...] = (
 
 def mobilenet_v5(height: int, width: int) -> tuple[list[Block], int]:
     """Blocks of the 300M encoder for an image of these sides, and the positions that it gives."""
-    made, x = chain(Map(3, height, width), conv("stem", 64, 3, 2, act=ACT, norm=rms, bias=True, padding="same"))
-    blocks, maps = [Block("stem", made)], [x]
+    modules, x = chain(Map(3, height, width), conv("stem", 64, 3, 2, act=ACT, norm=rms, bias=True, padding="same"))
+    blocks, maps = [Block("stem", modules)], [x]
     for i, stage in enumerate(STAGES):
         for step in stage:
-            made, x = step(x)
-            blocks.append(Block(f"stage{i + 1}", made))
+            modules, x = step(x)
+            blocks.append(Block(f"stage{i + 1}", modules))
         maps.append(x)
     both = Map(maps[-1].channels + maps[-2].channels, maps[-2].rows, maps[-2].columns)
     wide = 2 * both.channels
