@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import roofline as rl
@@ -58,3 +60,42 @@ def test_a_tied_head_is_told() -> None:
     tied = rl.load("meta-llama/Llama-3.2-1B", precision="exl2-4.0bpw")
     assert [w for w in tied.warnings if "tied" in w]
     assert not [w for w in rl.load("meta-llama/Llama-3.1-8B", precision="exl2-4.0bpw").warnings if "tied" in w]
+
+
+LLAMA_8B = {
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "torch_dtype": "bfloat16",
+}  # fmt: skip
+MATRICES = 32 * (4096 * 6144 + 4096 * 4096 + 3 * 4096 * 14336)
+TABLES, NORMS = 2 * 128256 * 4096, 65 * 4096
+PER_LAYER_IN, PER_LAYER_OUT = 3 * 4096 + 4096 + 2 * 4096 + 14336, 6144 + 4096 + 2 * 14336 + 4096
+PRUNED = {"format": "sparse-24-bitmask", "targets": ["Linear"], "ignore": ["lm_head"]}
+
+
+@pytest.mark.parametrize(
+    ("section", "bits", "more"),
+    [
+        # a trellis of 3.5 bits, signs of 16 bits of every input and output, the head in 6 bits
+        ({"quant_method": "exl3", "bits": 3.5, "head_bits": 6}, 3.5, "exl3"),
+        ({"quant_method": "exl2", "bits": 4.65, "head_bits": 8}, 4.65, "exl2"),
+        ({"quant_method": "quip", "codebook": "E8P12RVQ4B"}, 4, "signs"),
+        ({"quant_method": "marlin", "group_size": 128}, 4 + 16 / 128, ""),
+        ({"quant_method": "squeezellm", "wbits": 4}, 4, "tables"),
+        (
+            {"quant_method": "compressed-tensors", "format": "dense", "config_groups": {}, "sparsity_config": PRUNED},
+            9,
+            "",
+        ),
+    ],
+)
+def test_formats_of_other_engines_by_hand(section: dict[str, Any], bits: float, more: str) -> None:
+    head, signs = 128256 * 4096, 32 * 16 * (PER_LAYER_IN + PER_LAYER_OUT)
+    extra = {
+        "": 0.0,
+        "signs": signs,
+        "tables": 32 * 256 * PER_LAYER_OUT,
+        "exl3": signs + (6 - 16) * head + 16 * (4096 + 128256),
+        "exl2": (8 + 4 / 128 - 16) * head + 32 * 4096,
+    }[more]
+    whole = (bits * MATRICES + 16 * (TABLES + NORMS) + extra) / 8
+    assert rl.load({**LLAMA_8B, "quantization_config": section}).weight_bytes() == pytest.approx(whole, rel=1e-6)

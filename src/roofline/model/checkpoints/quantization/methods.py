@@ -242,6 +242,13 @@ def _mxfp4(q: Config) -> Scheme:
     return Scheme(_spared(q), FORMATS["mxfp4"], covers=frozenset({"experts"}))
 
 
+@method("mxfp8")
+def _mxfp8(q: Config) -> Scheme:
+    """MXFP8 weights (OCP Microscaling Formats v1.0)."""
+    q.mark_read("weight_block_size", "activation_scheme", "scale_fmt")
+    return _all_but_spared(q, FORMATS["mxfp8"])
+
+
 @method("fp_quant")
 def _fp_quant(q: Config) -> Scheme:
     return _all_but_spared(q, FORMATS[q.text("forward_dtype", "mxfp4", ("mxfp4", "nvfp4"))])
@@ -295,8 +302,8 @@ def _compressed(q: Config) -> Scheme:
     """Groups of modules with one format each; the target `Linear` stands for all modules that no other target names."""
     rules: list[Rule] = []
     default: Format | None = None
-    groups = list(_members(q, "config_groups"))
-    if not groups:
+    groups, sparse = list(_members(q, "config_groups")), _sparsity(q)
+    if not groups and sparse is None:
         raise InputError(q.field("config_groups"), {}, "at least one group")
     whole = q.text("format", "")
     for _, group in groups:
@@ -310,7 +317,32 @@ def _compressed(q: Config) -> Scheme:
             else:
                 rules.append(Rule(target, fmt))
         q.note(*group.leftovers(HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION))
+    if sparse is not None:
+        spared = _rules_of(q.section("sparsity_config"), "ignore")
+        rules = [replace(rule, format=_pruned(rule.format, sparse)) for rule in rules]
+        return Scheme((*(_spared(q) or spared), *rules), _pruned(default, sparse))
+    if whole == "marlin-24" and default is not None:
+        # Half of the values, and two bits for each of them that say where it stood.
+        default = replace(default, name=f"{default.name}-2:4", bits=default.bits / 2 + 1)
     return Scheme((*_spared(q), *rules), default)
+
+
+def _sparsity(q: Config) -> Fraction | None:
+    """Share of the values that a checkpoint of compressed-tensors keeps, None where it keeps all."""
+    x = q.section("sparsity_config")
+    layout = x.text("format", "dense")
+    q.mark_read("sparsity_config")
+    if layout == "sparse-24-bitmask":
+        return Fraction(1, 2)
+    if layout == "sparse-bitmask":
+        return 1 - Fraction(str(x.number("global_sparsity", 0.5, most=1)))
+    return None
+
+
+def _pruned(fmt: Format | None, kept: Fraction) -> Format:
+    """The format with the values that are kept, and a bit for each place."""
+    fmt = fmt or FORMATS["bf16"]
+    return replace(fmt, name=f"{fmt.name}-sparse", bits=fmt.bits * kept + 1)
 
 
 _UNPACKED = ("int-quantized", "naive-quantized")
@@ -353,7 +385,7 @@ def _by_strategy(fmt: Format, strategy: str) -> Format:
 
 
 # -- integers ------------------------------------------------------------------------------------------------------
-@method("gptq", "gptq_marlin", "gptq_bitblas", "gptqmodel", "marlin", "bitblas")
+@method("gptq", "gptq_marlin", "gptq_bitblas", "gptqmodel", "bitblas")
 def _gptq(q: Config) -> Scheme:
     """GPTQ: a scale and a zero point for each group, and the group index of each input.
 
@@ -392,6 +424,20 @@ def _overrides(q: Config, key: str, bits: int, size: int) -> Iterator[Rule]:
         fmt = _gptq_integers(x.size("bits", bits, least=2, most=8), _group(x, "group_size", size))
         x.mark_read("desc_act", "sym", "mse", "damp_percent")
         yield Rule(f"re:{expression}", None if sign == "-" else fmt)
+
+
+@method("marlin")
+def _marlin(q: Config) -> Scheme:
+    """Marlin's own checkpoints (arXiv:2408.11743): 4 bits and a 16-bit scale for each group, without zero points."""
+    fmt = integers(4, _group(q, "group_size", 128), zeros=False)
+    return _all_but_spared(q, fmt, *([Rule("lm_head", fmt)] if q.flag("lm_head", False) else []))
+
+
+@method("squeezellm")
+def _squeezellm(q: Config) -> Scheme:
+    """SqueezeLLM (arXiv:2306.07629): the index of one of 16-bit values that each row has for itself."""
+    bits = q.size("wbits|bits", 4, least=3, most=4)
+    return _all_but_spared(q, by_row(Format(f"squeeze{bits}", Fraction(bits)), 16 * 2**bits))
 
 
 @method("awq", "awq_marlin", "ipex", "llm-awq")
@@ -545,6 +591,46 @@ def _last(x: Config, key: str) -> int:
     if type(number) is not int or not -1 <= number <= LARGEST_SIZE:
         raise InputError(x.field(key), value, "a whole number, or a pair of them")
     return number
+
+
+@method("quip", "quip_sharp")
+def _quip(q: Config) -> Scheme:
+    """QuIP# (arXiv:2402.04396): two bits a value on the E8 lattice, once or twice, and 16-bit signs of both sides."""
+    book = q.text("codebook", "E8P12", _LATTICES)
+    q.mark_read("merge_suv", "use_rand", "codesz", "idx_dtype")
+    return _all_but_spared(q, Format("quip", Fraction(_LATTICES[book]), input_bits=16, output_bits=16))
+
+
+_LATTICES = {"E8P12": 2, "E8P12RVQ3B": 3, "E8P12RVQ4B": 4, "D4": 2, "HI4B1C": 4}
+"""QuIP#'s codebooks → bits of a value."""
+
+
+@method("exl2")
+def _exl2(q: Config) -> Scheme:
+    """ExLlamaV2: `bits` a value on average over the layers, scales included; the head has a width of its own."""
+    bits, head = _average(q, "bits"), q.size("head_bits", 6, least=2, most=8)
+    q.mark_read("version", "calibration", "measurement")
+    own = replace(
+        grouped(f"exl2-head{head}", head, 128, 4), input_bits=32
+    )  # by 128 values a scale of 4 bits, and places
+    return _all_but_spared(q, Format("exl2", bits), Rule("lm_head", own))
+
+
+@method("exl3")
+def _exl3(q: Config) -> Scheme:
+    """ExLlamaV3: the trellis of QTIP (arXiv:2406.11235), `bits` a value, and 16-bit signs of inputs and outputs."""
+    bits, head = _average(q, "bits"), q.size("head_bits", 6, least=1, most=8)
+    q.mark_read("version", "calibration", "out_scales", "codebook", "tensor_storage", "original_file_size")
+    signs = Format("exl3", bits, input_bits=16, output_bits=16)
+    return _all_but_spared(q, signs, Rule("lm_head", replace(signs, name=f"exl3-head{head}", bits=Fraction(head))))
+
+
+def _average(q: Config, key: str) -> Fraction:
+    """Bits of a value on average, which need not be whole."""
+    value = q.value(key)[1]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= 16:
+        raise InputError(q.field(key), value, "a number of bits from 1 to 16")
+    return Fraction(str(value))
 
 
 @method("spqr")
