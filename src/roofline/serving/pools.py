@@ -230,7 +230,7 @@ def pools(
     images: Images | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """Predict disaggregated serving: `serve` with replicas that do one phase each."""
-    return pools_serving(decoder_of(model), where, load.needed(), pools, speculation, images, bill)
+    return pools_serving(decoder_of(model, images), where, load.needed(), pools, speculation, images, bill)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:

@@ -205,7 +205,7 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    built = decoder_of(model)
+    built = decoder_of(model, images)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model

@@ -239,7 +239,7 @@ def search(
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
-    space, kinds = _space(decoder_of(model), choices, bill, images)
+    space, kinds = _space(decoder_of(model, images), choices, bill, images)
     space.clock.progress = progress
     space.clock.start()
     objective = ranking.objective
