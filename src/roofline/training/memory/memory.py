@@ -12,6 +12,8 @@ from roofline.inference.memory.memory import Memory
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
+from roofline.model.modules import Module
+from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.memo import Shared
 from roofline.training.memory.saved_activations import LayerBytes, kept_bytes, kept_of, layer_bytes, layers_away
 from roofline.training.memory.workspace import (
@@ -144,9 +146,14 @@ class TrainingMemory(Figured):
         return TrainingMemory(**{f.name: shaped(getattr(self, f.name), shape) for f in fields(self)})
 
 
+def held(*ranks: Model) -> list[tuple[Module, Count]]:
+    """The modules of the stages that a rank holds, each with its number of occurrences."""
+    return [x for rank in ranks for x in rank.modules()]
+
+
 def trained(*ranks: Model) -> Parameters:
     """The parameters that train, over the stages that a rank holds."""
-    return parameters((module, n) for rank in ranks for module, n in rank.modules() if not module.frozen)
+    return parameters((module, n) for module, n in held(*ranks) if not module.frozen)
 
 
 def two_ended(step: Training, stages: int) -> bool:
@@ -216,10 +223,10 @@ def _moments_of(keeps: RankKeeps, rank: Model, micro: Training, layout: Layout) 
 
 
 def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:
-    precision, zero, learning, sharers = micro.precision, layout.zero, trained(rank), sharing(micro, layout)
+    zero, sharers = layout.zero, sharing(micro, layout)
     away = micro.offload
     weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), sharers, zero >= 3)
-    optimizer = 0 if "optimizer" in away else learning.bytes(precision.optimizer, sharers, zero >= 1)
+    optimizer = 0 if "optimizer" in away else state_bytes(held(rank), micro, sharers, zero >= 1)
     return RankState(weights, _gradients_of(rank, micro, sharers), optimizer)
 
 

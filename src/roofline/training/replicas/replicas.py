@@ -19,8 +19,8 @@ from roofline.training.host import to_host
 from roofline.training.memory.memory import sharing, trained, two_ended
 from roofline.training.memory.workspace import parameters
 from roofline.training.passes import axes_beside
-from roofline.training.replicas.muon import whole_bytes
 from roofline.training.replicas.traffic import gathered_of, gradient_format, times_of
+from roofline.training.replicas.whole_matrices import whole_bytes
 from roofline.work.training import V_SHAPED, Training
 
 
@@ -51,9 +51,11 @@ def sent_between(stages: Sequence[Stage], deployment: Deployment, step: Training
         ("experts", layout.ranks // (layout.ep * layout.expert_tp), layout.ep * layout.expert_tp),
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
-        if step.optimizer.rounds:
+        if step.optimizer.rounds or step.optimizer.sides:
             rest = zip(stages, learning, strict=True)
-            whole = _along([whole_bytes(s.holds, of, layout, part == "experts") for s, of in rest], axes)
+            whole = _along(
+                [whole_bytes(s.holds, of, layout, part == "experts", step.optimizer) for s, of in rest], axes
+            )
             apart = apart + _sent("all_gather", whole, sharers, stride, deployment)
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
         weights = _along([sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in gathers], axes)
