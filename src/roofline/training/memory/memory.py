@@ -19,6 +19,7 @@ from roofline.training.memory.saved_activations import LayerBytes, kept_bytes, k
 from roofline.training.memory.workspace import (
     Parameters,
     Working,
+    adding_up,
     ending_of,
     largest_matrix,
     parameters,
@@ -205,7 +206,7 @@ def memory_of(
     """
     shared = shared or Shared()
     again, zero = micro.recompute, layout.zero
-    state = shared.of("state", (zero, kind), lambda: _state_of(rank, micro, layout))
+    state = shared.of("state", (zero, adding_up(micro, layout), kind), lambda: _state_of(rank, micro, layout))
     keeps = shared.of("keeps", (again, kind), lambda: _keeps_of(rank, micro, layout, known))
     peak, ending = shared.of("moments", (again, zero >= 3, kind), lambda: _moments_of(keeps, rank, micro, layout))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
@@ -272,6 +273,7 @@ def _loss_shared_out(rank: Model, micro: Training, layout: Layout) -> Count:
 def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
     """Bytes of the gradients that a rank keeps between the micro-batches of a step.
 
+    Those of a chunk are whole while they add up over micro-batches in a row, and while they are reduced.
     With the optimizer in the backward pass only the largest gradient; without synchronisation until the last
     micro-batch all of them, in the format in which they are reduced.
     """
@@ -283,7 +285,8 @@ def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
         return fmt.bytes(ceil_div(sizes, layout.sharers) if layout.zero >= 2 else sizes)
     if micro.no_sync:
         return learning.bytes(reduced_in(micro), layout, False)
-    return learning.bytes(fmt, layout, layout.zero >= 2)
+    shares, whole = learning.bytes(fmt, layout, layout.zero >= 2), adding_up(micro, layout)
+    return shares + whole * learning.bytes(fmt, layout, False) if whole else shares
 
 
 def _several(degree: Count) -> Count:

@@ -13,6 +13,7 @@ from roofline.inference.contention import Contention
 from roofline.inference.deployment import Deployment
 from roofline.inference.span import NOTHING, Span
 from roofline.kernels.collectives import collective
+from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.training.estimate import Stage
 from roofline.training.host import to_host
@@ -92,14 +93,19 @@ def _of_tables(stages: Sequence[Stage], deployment: Deployment, step: Training, 
 
 
 def between_replicas(
-    stages: Sequence[Stage], sent: SentBetween, step: Training, zero: int, micro_batches: Count, contention: Contention
+    stages: Sequence[Stage],
+    sent: SentBetween,
+    step: Training,
+    layout: Layout,
+    micro_batches: Count,
+    contention: Contention,
 ) -> tuple[Span, Span]:
     """Exposed seconds per step of gradient reduction and weight gathering, on the stage where they add most.
 
     All distinct stages at once, along the first axis; communication that is sent apart overlaps with nothing. Sharded
     gradients are reduced after every micro-batch, because a rank cannot accumulate gradients it does not keep
     (DeepSpeed, runtime/engine.py, `allreduce_gradients`: from stage 2 on in every backward pass, below it only in the
-    step's last).
+    step's last), except for micro-batches in a row on one chunk (`in_a_row`).
     """
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     forward = _over([s.turns.forward for s in stages], sent.axes)
@@ -110,9 +116,9 @@ def between_replicas(
     def exposed(seconds: Span, behind: Span) -> Span:
         return _exposed(seconds, behind, many, contention) if "dp" in axes_beside(step) else seconds
 
-    times = times_of(step, zero, micro_batches)
+    times = times_of(step, layout, micro_batches)
     alone = exposed(gathered, back)  # a backward pass without a reduction
-    both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back)
+    both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back.times(times.row))
     reduction = both.times(times.reduced) + alone.times(most(times.backward - times.reduced, 0))
     return _worst(reduction + sent.apart, exposed(gathered, forward).times(times.forward))
 
