@@ -196,10 +196,24 @@ def best(run: PublishedRun) -> Any:
 
 
 # -- among what a search looks at ----------------------------------------------------------------------------------
-CHOSEN = ("layout", "micro_batch", "schedule", "recompute")
+CHOSEN = ("layout", "micro_batch", "schedule", "recompute", "recompute_layers")
 """Settings that a search chooses."""
 NEAR = 0.10
 """Share by which the best may be faster before it is said what it does otherwise."""
+
+
+def parts_of(e: Any) -> dict[str, float]:
+    """Seconds of a step on its slowest stage: ops by phase, and everything else."""
+    d = rl.breakdown(e)
+    return {**d.phases, **d.rest}
+
+
+def saved(theirs: Any, best: Any) -> str:
+    """Where the best plan's time differs from a published one's: the three largest differences, in seconds."""
+    ours, published = parts_of(best), parts_of(theirs)
+    moved = {name: ours.get(name, 0.0) - published.get(name, 0.0) for name in {**published, **ours}}
+    most = sorted(moved, key=lambda name: -abs(moved[name]))[:3]
+    return ", ".join(f"{name} {published.get(name, 0.0):.2f} → {ours.get(name, 0.0):.2f} s" for name in most)
 
 
 @dataclass(frozen=True)
@@ -219,12 +233,20 @@ class Ranked:
     there: bool
 
     @property
+    def again(self) -> Any:
+        """The estimate of the best plan."""
+        run, b = self.run, self.best
+        kept = {name: value for name, value in run.settings.items() if name not in CHOSEN}
+        chosen = {"layout": b.spread, "micro_batch": b.micro_batch, "schedule": b.schedule, "recompute": b.recompute}
+        return rl.train(run.model, batch=run.batch, tokens=run.tokens, **kept, **chosen)
+
+    @property
     def line(self) -> str:
         """One line of text."""
         e, b = self.theirs, self.best
         gap = float(e.time) / b.seconds - 1
         words = "" if self.there else "; not among them" if e.fits else f"; does not fit, {_missing(e):.0f} GB missing"
-        other = f"; best: {_plan(b)}" if abs(gap) > NEAR else ""
+        other = f"; best: {_plan(b)}: {saved(e, self.again)}" if abs(gap) > NEAR else ""
         own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
         times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * gap:+.0f} %)"
         if self.alike:
