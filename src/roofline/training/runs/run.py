@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import AboveZero, FromZero, Switch, Text, TokensOfRun, Whole
+from roofline.declared.kinds import AboveZero, FromZero, PackText, Switch, Text, TokensOfRun, Whole
 from roofline.declared.maths import Count, ceil_div, most
 from roofline.declared.question import group, question
 from roofline.declared.result import Result, Units
@@ -20,6 +20,7 @@ from roofline.inference.cost.cost import Cost, Tariff, tariff
 from roofline.inference.span import Span
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.runs.failures import FailureRecord, best_interval, kept_share, record_named
+from roofline.training.runs.ramp import RampedBatch, ramp_of, within
 from roofline.training.runs.run_checkpoints import Saving, saving
 
 RESTART_SECONDS = 600.0
@@ -56,6 +57,10 @@ class RunOptions:
     evaluation_tokens: Annotated[FromZero, "Tokens of an evaluation, with `evaluation_every`."] = 0.0
     evaluation_every: Annotated[Whole | None, "Steps from one evaluation to the next."] = None
     dataset_tokens: Annotated[AboveZero | None, "Tokens of one epoch."] = None
+    rampup_batch_size: Annotated[
+        PackText | None,
+        "Start, increment and samples of a batch that grows to its size, as Megatron-LM's: `192,16,9765625`.",
+    ] = None
 
     def __post_init__(self) -> None:
         if self.failures is not None and self.mtbf_hours is not None:
@@ -76,9 +81,9 @@ class Run(Result):
 
     SCHEMA: ClassVar[str] = "roofline.run/4"
     FIGURES: ClassVar[Units] = {
-        "run_tokens": "", "steps": "", "epochs": "", "time": "s", "chip_hours": "", "cost": "USD", "energy": "J",
-        "carbon": "", "failures_apart": "s", "failures": "", "failures_by": "", "checkpoint_interval": "s",
-        "saving": "", "progress": "share", "parts": "s", "tariff": "", "assumptions": "",
+        "run_tokens": "", "steps": "", "ramp": "", "epochs": "", "time": "s", "chip_hours": "", "cost": "USD",
+        "energy": "J", "carbon": "", "failures_apart": "s", "failures": "", "failures_by": "",
+        "checkpoint_interval": "s", "saving": "", "progress": "share", "parts": "s", "tariff": "", "assumptions": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"run_tokens": "tokens", "time": "span"}
 
@@ -88,12 +93,23 @@ class Run(Result):
     record: FailureRecord | None
     saving: Saving
     tariff: Tariff
+    ramp: tuple[RampedBatch, ...] = ()
 
     # -- how much --------------------------------------------------------------------------------------------------
     @property
     def steps(self) -> Count:
-        """Optimizer steps."""
-        return ceil_div(self.tokens, self.estimate.tokens)
+        """Optimizer steps: of a batch that grows, and of the whole batch."""
+        return self._ramped + self._whole
+
+    @property
+    def _ramped(self) -> int:
+        return sum(x.steps for x in self.ramp)
+
+    @property
+    def _whole(self) -> Count:
+        """Steps of the whole batch."""
+        consumed = sum(x.steps * x.batch for x in self.ramp) * self.estimate.tokens_each
+        return ceil_div(most(self.tokens - consumed, 0), self.estimate.tokens)
 
     @property
     def epochs(self) -> Count | None:
@@ -171,14 +187,14 @@ class Run(Result):
     def span(self) -> Span:
         """Seconds of the run, with the step's relative uncertainty; infinite where the run makes no progress."""
         progress = self.progress
-        times = self.steps / np.where(np.asarray(progress) > 0, progress, math.nan)
+        times = (self.ideal_seconds / self.estimate.time) / np.where(np.asarray(progress) > 0, progress, math.nan)
         times = np.where(np.isnan(times), math.inf, times)
         return self.estimate.span.times(times).shaped(np.shape(self.estimate.time))
 
     @property
     def ideal_seconds(self) -> Count:
         """Seconds of the steps alone."""
-        return self.steps * self.estimate.time
+        return self._whole * self.estimate.time + sum(x.steps * x.step_s for x in self.ramp)
 
     @property
     def seconds(self) -> Count:
@@ -247,6 +263,8 @@ class Run(Result):
             else f"evaluation: forward passes of {o.evaluation_tokens:,.0f} tokens every {every:,} steps "
             "[evaluation_tokens, evaluation_every]"
         )  # fmt: skip
+        if self.ramp:
+            said.append(f"batch: {self._ramped:,} steps of less than {self.estimate.batch:,} [rampup_batch_size]")
         return (*said, *t.assumptions)
 
 
@@ -272,10 +290,12 @@ def run(
 ) -> Run:
     """A whole training run of `run_tokens` tokens. `bill`: the step's own where None.
 
-    Raises InputError for values that are not positive, unknown options, and options that exclude each other.
+    Raises InputError for values that are not positive, unknown options, options that exclude each other, and a
+    ramp that does not lead to the batch or that replicas cannot divide.
     """
     known = estimate.asked.bill if bill is None else bill.over(estimate.asked.bill)
     billed = tariff(estimate.deployment.chip, drawn.billed(known) or known)
     record = None if how.mtbf_hours is not None else record_named(how.failures or USUAL_FAILURES)
     saved = saving(estimate, how.save_seconds, how.storage, how.asynchronous)
-    return Run(estimate, run_tokens, how, record, saved, billed)
+    ramp = within(ramp_of(estimate, how.rampup_batch_size), run_tokens, estimate)
+    return Run(estimate, run_tokens, how, record, saved, billed, ramp)

@@ -11,7 +11,7 @@ from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.host import HOST_SHARE
-from roofline.training.memory.memory import trained
+from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.workspace import stored
 
 SAVE_SECONDS = 10.0
@@ -42,7 +42,7 @@ def checkpoint_bytes(e: TrainingEstimate) -> Count:
     """
     layout = e.asked.layout
     weights: Count = sum(p.bytes(fmt, layout, False) for fmt, p in stored(e.model.modules(), e.step).items())
-    return weights + trained(e.model).bytes(e.step.precision.optimizer, layout, False)
+    return weights + state_bytes(e.model.modules(), e.step, layout, False)
 
 
 def rank_bytes(e: TrainingEstimate) -> Count:
