@@ -15,7 +15,9 @@ LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
 def one_by_one(seconds: float) -> StepArrays:
     """Steps of one prompt of a token that take so long, whatever else there is."""
     none, flat = np.zeros(8), (np.arange(1.0, 3.0), np.arange(2.0), np.zeros((2, 2)))
-    return StepArrays(np.array([0.0, *(8 * [seconds])]), none, flat, none, none, 0.0, 0.0, 0.0, 0.0, None)
+    return StepArrays(
+        np.array([0.0, *(8 * [seconds])]), none, flat, np.arange(2.0), np.zeros((8, 2)), np.zeros((8, 2)), *(4 * [0.0]), None
+    )
 
 
 @pytest.mark.parametrize("load", [0.3, 0.7])
