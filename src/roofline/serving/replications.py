@@ -28,19 +28,21 @@ from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 12_288, 96, 512
+COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-ROUNDS_WARM, ROUNDS_COUNTED, ROUNDS_AFTER = 4, 4, 3
-"""Requests of each user of a closed loop that warm up, that count at least, and that are sent after those."""
-AHEAD = 32
-"""Steps without prompts that are taken at once, at most."""
-CHECKED, MOST_STEPS = 16, 40_000
-"""Steps between two checks of whether enough are answered, and steps at most."""
+ROUNDS_WARM, ROUNDS_COUNTED, ROUNDS_AFTER, LEAST_COUNTED = 3, 3, 2, 32
+"""Requests of each user of a closed loop that warm up, that count at least, and that are sent after those; and requests
+of all users of a rank that count at least."""
+AHEAD = (32, 256)
+"""Steps ahead in which a request may have its last token, looked at one after the other: as many without prompts are
+taken at once."""
+CHECKED, MOST_STEPS = 8, 40_000
+"""Steps between two checks of whether enough prompts are computed, and steps at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +168,6 @@ class Replications:
     def __post_init__(self) -> None:
         r = self.requests
         self.shape = replications, ranks, number = r.input.shape
-        self.at = np.ogrid[:replications, :ranks]
         self.closed = bool(np.isinf(r.ready).any())
         self.sent = np.isfinite(r.ready).sum(axis=2)
         fresh, steps = np.maximum(r.input - self.cached, 1.0), np.maximum(r.steps, 1)
@@ -179,12 +180,14 @@ class Replications:
             self.taken,
         ) = self.slots  # fmt: skip
         self.rows = np.arange(replications * ranks).reshape(replications, ranks)
+        self.base, self.sums = self.rows * number, self.rows * (number + 1)
         self.upto, self.attended, self.held = (_summed(v) for v in (self.fresh, self.each, self.taken))
         self.apart, self.most = 2 * float(self.upto.max()) + 1e6, 2 * float(self.held.max()) + 1e3
+        self.lines = self.apart * self.rows
         self.line, self.places = _lined(self.upto, self.apart), _lined(self.held, self.most)
         self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
-        self.clock = np.zeros(replications)
-        self.ended = np.zeros((4, replications, ranks, int(self.steps.max()) + AHEAD + 2))
+        self.clock, self.since = np.zeros(replications), np.full(replications, np.inf)
+        self.ended = np.zeros((4, replications, ranks, int(self.steps.max()) + sum(AHEAD) + 2))
         self.decoded = np.zeros((replications, ranks), dtype=np.int64)
         self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
         self.history: list[tuple[Array, Array]] = []
@@ -205,14 +208,15 @@ class Replications:
         ahead = self.policy.expects * np.minimum(np.maximum(requests.output - 2, 0), CLIPPED)
         return _held(room, requests.input + 1 + (ahead > 0) * ahead / max(self.policy.expects, 1e-9))
 
-    def run(self, upto: int) -> None:
-        """Run until the first `upto` requests of each rank are answered, or for the most steps."""
-        p, (replications, ranks, number) = self.policy, self.shape
-        each_rank, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
+    def run(self, warm: int, upto: int) -> None:
+        """Run until the prompts of the first `upto` requests of each rank are computed, or for the most steps. Requests
+        count that are answered after the first `warm` prompts of each rank."""
+        p, (replications, ranks, _) = self.policy, self.shape
+        zero = np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
         served, known, begun, decodes = zero, zero, zero, zero.copy()
         for step in range(1, MOST_STEPS + 1):
-            cut = done > self.upto[(*each_rank, served)]
+            cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
             following = self._following(known)
             nobody = ~(running | (known > begun)).any(axis=1)
@@ -234,7 +238,7 @@ class Replications:
                 aim, whole, some = self._chosen(done, served, begun, known, cut, decodes, context)
                 mixed = self._seconds(some, done, aim, served, whole, cut, decodes, context)
                 seconds = np.where(some, mixed, seconds)
-                now = np.where(some, whole + (aim > self.upto[(*each_rank, whole)]), begun)
+                now = np.where(some, whole + (aim > self.upto.take(self.sums + whole)), begun)
                 if self.encode_s:
                     seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
                 begun, done = np.maximum(begun, now), aim
@@ -253,66 +257,68 @@ class Replications:
                 served = whole
             if self.closed and answered.any():
                 self._send(answered, known)
-            if step % CHECKED == 0 and self._over(served, upto):
-                return
+            if step % CHECKED == 0:
+                least = served.min(axis=1)
+                self.since = np.where((least >= warm) & np.isinf(self.since), self.clock, self.since)
+                if int(least.min()) >= upto:
+                    return
 
     def _following(self, known: Array) -> Array:
         """When the next request of each rank will be seen, in seconds; infinite where none was sent."""
         last = self.shape[2] - 1
-        return np.where(known <= last, self.ready[(*self.at, np.minimum(known, last))], np.inf)
+        return np.where(known <= last, self.ready.take(self.base + np.minimum(known, last)), np.inf)
 
     def _chosen(
         self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array, context: Array
     ) -> tuple[Array, Array, Array]:
         """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
         computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
-        p, each_rank, number = self.policy, self.at, self.shape[2]
+        p, number = self.policy, self.shape[2]
         places = np.maximum(p.running - decodes - (begun - served), 0)
         budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
         most = np.minimum(known, begun + places)
         if self.room is not None:
             full = self.reserved if p.reserves else decodes * _held(self.room, context + 1)
-            full = full - self.held[(*each_rank, served)]
+            full = full - self.held.take(self.sums + served)
             room = np.clip(1 - full, 0.0, self.most / 2) + self.most * self.rows
-            fitting = np.searchsorted(self.places, room, "right") - 1 - self.rows * (number + 1)
+            fitting = np.searchsorted(self.places, room, "right") - 1 - self.sums
             idle = (decodes == 0) & (begun <= served)
             most = np.minimum(most, np.maximum(fitting, begun + idle))
-        aim = np.minimum(done + budget, self.upto[(*each_rank, np.minimum(most, number))])
-        aim = np.maximum(aim, done)
-        whole = np.searchsorted(self.line, aim + self.apart * self.rows, "right") - 1 - self.rows * (number + 1)
+        aim = np.maximum(np.minimum(done + budget, self.upto.take(self.sums + np.minimum(most, number))), done)
+        whole = np.searchsorted(self.line, aim + self.lines, "right") - 1 - self.sums
         if not p.splits:
-            end = self.upto[(*each_rank, whole)]
-            size = self.upto[(*each_rank, np.minimum(served + 1, number))] - self.upto[(*each_rank, served)]
+            end, (before, after) = self.upto.take(self.sums + whole), self._ends(served)
+            size = after - before
             split = (whole <= served) & (cut | (size > p.tokens))
             aim = np.where((aim > end) & ~split, np.maximum(end, done), aim)
         some = aim > done
         return aim, np.where(some, whole, served), some
 
-    def _over(self, served: Array, upto: int) -> bool:
-        """Whether the first `upto` requests of each rank have their last token."""
-        if int(served.min()) < upto:
-            return False
-        return bool((self.ends[:, :, :upto] <= self.decoded[:, :, np.newaxis]).all())
+    def _ends(self, served: Array) -> tuple[Array, Array]:
+        """Tokens up to which the first prompts of each rank reach, and those with the next one."""
+        return self.upto.take(self.sums + served), self.upto.take(self.sums + np.minimum(served + 1, self.shape[2]))
 
     def _decoding(self, table: Array, decodes: Array, context: Array) -> Array:
         """Seconds of so many decodes of this mean context, by one of the tables of `StepArrays`."""
         j, part = _place(self.times.contexts, context)
-        low = table[decodes, j]
-        return np.asarray(low + part * (table[decodes, j + 1] - low))
+        at = decodes * table.shape[1] + j
+        low = table.take(at)
+        return np.asarray(low + part * (table.take(at + 1) - low))
 
     def _seconds(
         self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array,
         context: Array,
     ) -> Array:  # fmt: skip
         """Seconds of each rank's step if it computes its prompts from `done` to `aim` tokens."""
-        t, p, each_rank, last = self.times, self.policy, self.at, self.shape[2]
+        t, p, last = self.times, self.policy, self.shape[2]
         inside = np.minimum(served + cut, last)
         full = np.maximum(whole - inside, 0)
-        attended = np.where(full > 0, self.attended[(*each_rank, whole)] - self.attended[(*each_rank, inside)], 0.0)
-        once = np.where(full > 0, self.once[(*each_rank, np.minimum(inside, last - 1))], 0.0)
-        begins, ends = self.upto[(*each_rank, served)], self.upto[(*each_rank, whole)]
+        attended = self.attended.take(self.sums + whole) - self.attended.take(self.sums + inside)
+        attended = np.where(full > 0, attended, 0.0)
+        once = np.where(full > 0, self.once.take(self.base + np.minimum(inside, last - 1)), 0.0)
+        (begins, after), ends = self._ends(served), self.upto.take(self.sums + whole)
         parts = (
-            (cut & some, np.minimum(aim, self.upto[(*each_rank, np.minimum(served + 1, last))]) - done, done - begins),
+            (cut & some, np.minimum(aim, after) - done, done - begins),
             (some & (aim > ends) & (whole >= inside), aim - ends, np.zeros_like(aim)),
         )
         for mask, new, before in parts:
@@ -326,10 +332,9 @@ class Replications:
         tokens = beside * p.width
         host = t.step_s + t.sequence_s * (full + beside) + t.token_s * (new + tokens)
         seconds = attended + once + host + self._decoding(t.beside, beside, context)
-        seconds = seconds + t.products[np.minimum(new + tokens, len(t.products) - 1)]
-        seconds = seconds + t.heads[np.minimum(full + tokens, len(t.heads) - 1)]
+        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(full + tokens, mode="clip")
         if t.draft is not None:
-            seconds = seconds + t.draft.products[new] + t.draft.heads[np.minimum(full, len(t.draft.heads) - 1)]
+            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(full, mode="clip")
         return np.asarray(seconds)
 
     def _alike(self, seconds: Array, some: Array, decodes: Array, following: Array) -> Array:
@@ -338,13 +343,19 @@ class Replications:
         number = np.ones(len(seconds), dtype=np.int64)
         if not alone.any():
             return number
-        i, j = self.at
-        place = (self.decoded[alone][:, :, np.newaxis] + np.arange(1, AHEAD + 1)) % self.ended.shape[3]
-        ends = self.ended[0][i[alone][:, :, np.newaxis], j[:, :, np.newaxis], place] > 0
-        ends = np.where(ends.any(axis=2), ends.argmax(axis=2) + 1, AHEAD)
-        ends = np.where(decodes[alone] > 0, ends, AHEAD).min(axis=1)
         arrives = np.ceil((following.min(axis=1)[alone] - self.clock[alone]) / seconds[alone] - 1e-9)
-        number[alone] = np.clip(np.minimum(ends, arrives), 1, AHEAD).astype(np.int64)
+        most = np.full(len(arrives), 1 + sum(AHEAD))
+        left, since, wide = np.flatnonzero(alone), 1, self.ended.shape[3]
+        for several in AHEAD:
+            place = (self.decoded[left][:, :, np.newaxis] + np.arange(since, since + several)) % wide
+            ends = self.ended[0].take(self.rows[left][:, :, np.newaxis] * wide + place).any(axis=1)
+            there = ends.any(axis=1)
+            of = np.searchsorted(np.flatnonzero(alone), left)
+            most[of[there]] = since + ends[there].argmax(axis=1)
+            left, since = left[~there & (arrives[of] >= since + several)], since + several
+            if not left.size:
+                break
+        number[alone] = np.clip(np.minimum(most, arrives), 1, sum(AHEAD)).astype(np.int64)
         return number
 
     def _decode(self, number: Array, decodes: Array) -> Array:
@@ -353,11 +364,12 @@ class Replications:
         self.decoded = self.decoded + number
         self.tokens = self.tokens + number * self.growing
         self.history.append((self.clock, self.decoded))
-        place = (*self.at, self.decoded % self.ended.shape[3])
-        answered = np.where(number > 0, self.ended[(0, *place)], 0.0).astype(np.int64)
+        place = self.decoded % self.ended.shape[3]
+        ended = self.ended[0].take(self.rows * self.ended.shape[3] + place)
+        answered = np.where(number > 0, ended, 0.0).astype(np.int64)
         if answered.any():
             i, j = np.nonzero(answered)
-            at = i, j, place[2][i, j]
+            at = i, j, place[i, j]
             decodes[i, j] -= answered[i, j]
             for n, total in enumerate((self.tokens, self.growing, self.reserved), 1):
                 total[i, j] -= self.ended[(n, *at)]
@@ -408,19 +420,19 @@ class Replications:
         self.places[at] = self.held[i, j, there + 1] + self.most * row
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: int, upto: int) -> RequestTimes:
-        """What requests `since` to `upto` of each rank saw, of those that were answered."""
-        span, rows = np.s_[:, :, since:upto], self.rows[:, :, np.newaxis]
-        ends, first = self.ends[span], self.first[span]
-        there = np.isfinite(first) & (ends <= self.decoded[:, :, np.newaxis])
+    def seen(self) -> RequestTimes:
+        """What requests saw that were answered while they count."""
+        rows = self.rows[:, :, np.newaxis]
+        there = np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
         clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
         wide = int(decoded[-1].max()) + 1
         line = (decoded.reshape(len(decoded), -1) + wide * self.rows.reshape(-1)).T.reshape(-1)
-        passes = np.searchsorted(line, np.where(there, ends, 0) + wide * rows) - len(decoded) * rows
-        last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(ends))[:, np.newaxis, np.newaxis]]
-        last = np.where(self.steps[span] > 0, last, first)
-        columns = (self.late[span], first - self.ready[span], last - first, self.output[span])
-        return RequestTimes(*(c[there] for c in columns))
+        passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
+        last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
+        last = np.where(self.steps > 0, last, self.first)
+        there &= last > self.since[:, np.newaxis, np.newaxis]
+        late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
+        return RequestTimes(late, first - ready, last - first, output)
 
 
 def _summed(values: Array) -> Array:
@@ -526,7 +538,7 @@ class RankGroup:
         """
         ranks = min(self.ranks, users)
         each = users // ranks
-        warm, counted = ROUNDS_WARM * each, max(FEWEST // min(ranks, FEW), ROUNDS_COUNTED * each)
+        warm, counted = ROUNDS_WARM * each, max(LEAST_COUNTED, ROUNDS_COUNTED * each)
         replications = 1 if self.certain else max(2, ceil(COUNTED / (counted * ranks)))
         shape = (replications, ranks, warm + counted + max(16, ROUNDS_AFTER * each))
         random, ready = np.random.default_rng(SEED), np.full(shape, np.inf)
@@ -549,5 +561,5 @@ class RankGroup:
 
     def _seen(self, requests: Drawn, since: int, upto: int) -> RequestTimes:
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room)
-        run.run(upto)
-        return run.seen(since, upto)
+        run.run(since, upto)
+        return run.seen()

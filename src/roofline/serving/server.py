@@ -226,12 +226,14 @@ class Server:
     """A deployment that answers requests.
 
     `axes`: number of axes of the broadcast shape of all settings, the load included. `rounds`: as in `Serving`.
+    `follows`: whether servers of short answers are followed; else the formula answers for all.
     """
 
     asked: Setup
     requests: ServedLoad
     axes: int
     rounds: Count | None = None
+    follows: bool = True
 
     @cached_property
     def input(self) -> Count:
@@ -501,7 +503,7 @@ class Server:
     def _short(self, present: Count) -> Array:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
         few = (np.asarray(self.output) <= SHORT) & (np.asarray(present) <= CROWD)
-        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None))
+        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
