@@ -28,8 +28,8 @@ def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
     one = np.ones(shape)
     drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
     run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), drawn)
-    run.run(100, 850)
-    seen = run.seen()
+    run.run(ready[:, 0, 850])
+    seen = run.seen(ready[:, 0, 100])
     assert float(seen.first.mean()) == pytest.approx(seconds * (1 + load / (2 * (1 - load))), rel=0.01)
     assert not seen.after.any()
 

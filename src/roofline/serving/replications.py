@@ -19,6 +19,7 @@ from math import ceil
 import numpy as np
 
 from roofline.declared.arrays import Array
+from roofline.declared.maths import Count
 from roofline.serving.closed_forms.percentiles import normal_quantile
 from roofline.serving.drafting import step_quantiles
 from roofline.serving.simulate.lengths import About, about
@@ -35,14 +36,14 @@ PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-ROUNDS_WARM, ROUNDS_COUNTED, ROUNDS_AFTER, LEAST_COUNTED = 3, 3, 2, 32
-"""Requests of each user of a closed loop that warm up, that count at least, and that are sent after those; and requests
-of all users of a rank that count at least."""
+ROUNDS_WARM, ROUNDS_COUNTED, LEAST_COUNTED, SPARE = 3, 3, 32, 1.3
+"""Requests of each user of a closed loop that warm up, and that count at least; requests of all users of a rank that
+count at least; and by how much more are at hand, since they may be answered sooner than expected."""
 AHEAD = (32, 256)
 """Steps ahead in which a request may have its last token, looked at one after the other: as many without prompts are
 taken at once."""
-CHECKED, MOST_STEPS = 8, 40_000
-"""Steps between two checks of whether enough prompts are computed, and steps at most."""
+MOST_STEPS = 40_000
+"""Steps at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +187,7 @@ class Replications:
         self.lines = self.apart * self.rows
         self.line, self.places = _lined(self.upto, self.apart), _lined(self.held, self.most)
         self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
-        self.clock, self.since = np.zeros(replications), np.full(replications, np.inf)
+        self.clock = np.zeros(replications)
         self.ended = np.zeros((4, replications, ranks, int(self.steps.max()) + sum(AHEAD) + 2))
         self.decoded = np.zeros((replications, ranks), dtype=np.int64)
         self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
@@ -208,14 +209,15 @@ class Replications:
         ahead = self.policy.expects * np.minimum(np.maximum(requests.output - 2, 0), CLIPPED)
         return _held(room, requests.input + 1 + (ahead > 0) * ahead / max(self.policy.expects, 1e-9))
 
-    def run(self, warm: int, upto: int) -> None:
-        """Run until the prompts of the first `upto` requests of each rank are computed, or for the most steps. Requests
-        count that are answered after the first `warm` prompts of each rank."""
+    def run(self, until: Array) -> None:
+        """Run each replication until a time, in seconds, or for the most steps; or until no more requests are sent in a
+        closed loop, whose time is then `until`."""
+        self.until = until
         p, (replications, ranks, _) = self.policy, self.shape
         zero = np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
         served, known, begun, decodes = zero, zero, zero, zero.copy()
-        for step in range(1, MOST_STEPS + 1):
+        for _ in range(MOST_STEPS):
             cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
             following = self._following(known)
@@ -257,11 +259,11 @@ class Replications:
                 served = whole
             if self.closed and answered.any():
                 self._send(answered, known)
-            if step % CHECKED == 0:
-                least = served.min(axis=1)
-                self.since = np.where((least >= warm) & np.isinf(self.since), self.clock, self.since)
-                if int(least.min()) >= upto:
-                    return
+            if self.closed:
+                ends = (self.sent >= self.shape[2]).any(axis=1)
+                self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
+            if (self.clock >= self.until).all():
+                return
 
     def _following(self, known: Array) -> Array:
         """When the next request of each rank will be seen, in seconds; infinite where none was sent."""
@@ -327,14 +329,17 @@ class Replications:
                 attended[mask] += rest
                 once[mask] = np.maximum(once[mask], own)
                 full = full + mask
-        new = (aim - done).astype(np.int64)
         beside = decodes if p.mixes else np.where(some, 0, decodes)
-        tokens = beside * p.width
-        host = t.step_s + t.sequence_s * (full + beside) + t.token_s * (new + tokens)
-        seconds = attended + once + host + self._decoding(t.beside, beside, context)
-        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(full + tokens, mode="clip")
+        plain = self._plain((aim - done).astype(np.int64), full, beside)
+        return np.asarray(attended + once + plain + self._decoding(t.beside, beside, context))
+
+    def _plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
+        """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
+        t, tokens = self.times, decodes * self.policy.width
+        seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
+        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
         if t.draft is not None:
-            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(full, mode="clip")
+            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(chunks, mode="clip")
         return np.asarray(seconds)
 
     def _alike(self, seconds: Array, some: Array, decodes: Array, following: Array) -> Array:
@@ -420,8 +425,8 @@ class Replications:
         self.places[at] = self.held[i, j, there + 1] + self.most * row
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self) -> RequestTimes:
-        """What requests saw that were answered while they count."""
+    def seen(self, since: Array) -> RequestTimes:
+        """What requests saw that were answered after a time, in seconds."""
         rows = self.rows[:, :, np.newaxis]
         there = np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
         clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
@@ -430,9 +435,25 @@ class Replications:
         passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
         last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
         last = np.where(self.steps > 0, last, self.first)
-        there &= last > self.since[:, np.newaxis, np.newaxis]
+        since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
+        there &= (last > since) & (last <= until)
         late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
-        return RequestTimes(late, first - ready, last - first, output)
+        alone = self._alone(there)
+        return RequestTimes(late, first - ready, last - first, output, *alone)
+
+    def _alone(self, these: Array) -> tuple[Array, Array]:
+        """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""
+        t, fresh, steps = self.times, self.fresh[these], self.steps[these]
+        first, done = np.full(len(fresh), self.encode_s), np.zeros(len(fresh))
+        left = np.arange(len(fresh))
+        while left.size:
+            new = np.minimum(fresh[left] - done[left], self.policy.tokens)
+            rest, once = self._attention(new, self.cached + done[left])
+            first[left] += rest + once + self._plain(new.astype(np.int64), np.ones(len(new), dtype=np.int64), 0)
+            done[left] += new
+            left = left[done[left] < fresh[left]]
+        context = self.input[these] + (steps - 1) / 2 * self.growth[these]
+        return first, steps * self._decoding(t.alone, np.ones(len(fresh), dtype=np.int64), context)
 
 
 def _summed(values: Array) -> Array:
@@ -464,12 +485,14 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 @dataclass(frozen=True)
 class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
-    from the first token to the last of `output`."""
+    from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone."""
 
     late: Array
     first: Array
     after: Array
     output: Array
+    first_alone: Array
+    after_alone: Array
 
 
 def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:
@@ -540,12 +563,13 @@ class RankGroup:
         each = users // ranks
         warm, counted = ROUNDS_WARM * each, max(LEAST_COUNTED, ROUNDS_COUNTED * each)
         replications = 1 if self.certain else max(2, ceil(COUNTED / (counted * ranks)))
-        shape = (replications, ranks, warm + counted + max(16, ROUNDS_AFTER * each))
+        shape = (replications, ranks, ceil(SPARE * (warm + counted)) + max(16, each))
         random, ready = np.random.default_rng(SEED), np.full(shape, np.inf)
         turn = np.arange(users).reshape(each, ranks).T / users
         turn = turn if self.certain else np.sort(random.random((replications, ranks, each)), axis=2)
         ready[:, :, :each] = turn * round_s
-        return self._seen(self.drawn(random, shape, ready), warm, warm + counted)
+        since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
+        return self._seen(self.drawn(random, shape, ready), since, until)
 
     def at_rate(self, rate: float, load: float, present: float) -> RequestTimes:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
@@ -554,12 +578,12 @@ class RankGroup:
         warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(fewest, warm)
         replications = max(2, ceil(COUNTED / (counted * self.ranks)))
-        number = warm + counted + max(16, counted // 8)
+        number = warm + counted + max(16, counted // 4)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
         ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
-        return self._seen(self.drawn(random, shape, ready), warm, warm + counted)
+        return self._seen(self.drawn(random, shape, ready), ready[:, 0, warm], ready[:, 0, warm + counted])
 
-    def _seen(self, requests: Drawn, since: int, upto: int) -> RequestTimes:
+    def _seen(self, requests: Drawn, since: Array, until: Array) -> RequestTimes:
         run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room)
-        run.run(since, upto)
-        return run.seen()
+        run.run(until)
+        return run.seen(since)

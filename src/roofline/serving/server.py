@@ -509,7 +509,8 @@ class Server:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
         element; of others, of no meaning.
 
-        A server is followed at a few loads, between which figures are linear.
+        A server is followed at a few loads. Between these, figures are linear in the number of users, and at a rate in
+        the load ρ/(1 − ρ).
         """
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, load, turns)))
         followed, loads, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, load, turns))
@@ -531,20 +532,20 @@ class Server:
         """`figures` of a server of one setting that is followed at a rate."""
         load = min(rate / float(self.fastest), LOADS[-1])
         place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
-        part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
+        here, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))  # as waits grow
+        part = max((here - before) / (behind - before), 0.0)
         low, high = (_known_at_load(self, turns, n) for n in (place, place + 1))
-        figures: Array = low + part * (high - low) + _known_rest(self)
-        return figures
+        return np.asarray(low + part * (high - low))
 
     def with_users(self, everyone: float) -> Array:
         """`figures` of a server of one setting that is followed with so many users."""
         ranks = int(self.asked.layout.in_step)
         mine = max(1.0, everyone / int(self.groups) * ranks)
         low, high = neighbouring_users(mine, ranks, self._certain)
-        figures: Array = _known_with_users(self, low) + _known_rest(self)
+        figures = _known_with_users(self, low)
         if high > low and mine > low:
-            figures = figures + (mine - low) / (high - low) * (_known_with_users(self, high) - _known_with_users(self, low))
-        return figures
+            figures = figures + (mine - low) / (high - low) * (_known_with_users(self, high) - figures)
+        return np.asarray(figures)
 
     @property
     def _certain(self) -> bool:
@@ -554,16 +555,21 @@ class Server:
 
     def figures(self, seen: RequestTimes) -> Array:
         """What requests see of a server of one setting: mean TTFT from when the scheduler sees them, mean TPOT,
-        `Circumstances.longer`, and percentiles of TTFT, TPOT and latency."""
-        several, output = seen.output > 1, int(self.output)
-        each = seen.after / np.maximum(seen.output - 1, 1)
-        step = float(self.table.alone[1] * self.share)  # TPOT of answers of one token, which no other follows
-        tpot = float(each[several].mean()) if several.any() else step
-        longer = float(seen.after.mean()) / ((output - 1) * tpot) if output > 1 else 1.0
-        following = np.quantile(each[several], SHARES) if several.any() else [step] * len(SHARES)
+        `Circumstances.longer`, and percentiles of TTFT, TPOT and latency.
+
+        Means are those of a request alone by the formula, and what company adds to the requests that were followed.
+        """
+        several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
+        alone = self.open_loop(LOADS[0] * float(self.fastest), 1).answer()
+        ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
+        tpot, longer, following = float(alone.tpot * self.share), 1.0, np.full(len(SHARES), float(alone.tpot * self.share))
+        if several.any():
+            each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
+            tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
+            after = float(alone.following * self.steps) + float((seen.after - seen.after_alone).mean())
+            longer = after / ((int(self.output) - 1) * tpot)
         first = seen.late + seen.first
-        whole = np.quantile(first + seen.after, SHARES)
-        return np.array([seen.first.mean(), tpot, longer, *np.quantile(first, SHARES), *following, *whole])
+        return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *np.quantile(first + seen.after, SHARES)])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -748,16 +754,6 @@ def _known_with_users(server: Server, users: int) -> Array:
     several = users * int(server.groups) / int(server.asked.layout.in_step)
     round_s = several / float(server.in_no_order(max(1, round(several))).rate)
     return server.figures(server.group().of_users(users, round_s))
-
-
-@remembered(1024)
-def _known_rest(server: Server) -> Array:
-    """Seconds by which TTFT and TPOT of a request alone are longer by the formula, whose lengths are not drawn, than
-    followed: what company adds is that of requests that are followed."""
-    alone, followed = server.open_loop(LOADS[0] * float(server.fastest), 1).answer(), _known_with_users(server, 1)
-    rest = np.zeros_like(followed)
-    rest[:2] = float(alone.ttft) - followed[0], float(alone.tpot * server.share) - followed[1]
-    return rest
 
 
 @remembered(64)
