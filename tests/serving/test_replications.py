@@ -16,7 +16,14 @@ def one_by_one(seconds: float) -> StepArrays:
     """Steps of one prompt of a token that take so long, whatever else there is."""
     none, flat = np.zeros(8), (np.arange(1.0, 3.0), np.arange(2.0), np.zeros((2, 2)))
     return StepArrays(
-        np.array([0.0, *(8 * [seconds])]), none, flat, np.arange(2.0), np.zeros((8, 2)), np.zeros((8, 2)), *(4 * [0.0]), None
+        np.array([0.0, *(8 * [seconds])]),
+        none,
+        flat,
+        np.arange(2.0),
+        np.zeros((8, 2)),
+        np.zeros((8, 2)),
+        *(4 * [0.0]),
+        None,
     )
 
 

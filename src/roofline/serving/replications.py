@@ -32,6 +32,8 @@ SEED = 31
 COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
+BUSIER, MOST_MORE = 0.4, 4.0
+"""Share of idle time below which more requests count, in proportion, and how many times as many at most."""
 PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
@@ -152,8 +154,8 @@ class Replications:
     images of a prompt are encoded. `room`: memory of a rank, None where it holds all that come. Where it is full,
     nobody starts; those that run go on, and none is preempted.
 
-    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds `growing`;
-    `reserved`: share of memory that an engine keeps for them, and `left`: tokens that they lack.
+    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds
+    `growing`; `reserved`: share of memory that an engine keeps for them.
     `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one.
     `ended`: sums over the requests that end in each decode step to come: their number, and what they leave of `tokens`,
     `growing` and `reserved`.
@@ -335,7 +337,7 @@ class Replications:
 
     def _plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
         """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
-        t, tokens = self.times, decodes * self.policy.width
+        t, tokens = self.times, np.asarray(decodes) * self.policy.width
         seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
         seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
         if t.draft is not None:
@@ -469,9 +471,13 @@ def _lined(sums: Array, apart: float) -> Array:
 
 def _held(room: Room, tokens: Array) -> Array:
     """`Room.held` of many sequences."""
-    return np.asarray(
-        room.each + room.token * np.minimum(tokens, room.full) + room.later * np.maximum(tokens - room.full, 0.0)
-    ) if room.later or np.isfinite(room.full) else np.asarray(room.each + room.token * tokens)
+    return (
+        np.asarray(
+            room.each + room.token * np.minimum(tokens, room.full) + room.later * np.maximum(tokens - room.full, 0.0)
+        )
+        if room.later or np.isfinite(room.full)
+        else np.asarray(room.each + room.token * tokens)
+    )
 
 
 def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
@@ -577,7 +583,7 @@ class RankGroup:
         fewest = FEWEST // min(self.ranks, FEW)
         warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(fewest, warm)
-        replications = max(2, ceil(COUNTED / (counted * self.ranks)))
+        replications = max(2, ceil(COUNTED * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / (counted * self.ranks)))
         number = warm + counted + max(16, counted // 4)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
         ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random

@@ -62,7 +62,10 @@ Warm-up: half as many requests (at most SETTLING), plus three times the number i
 SHORT, CROWD = 100, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
 a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
-LOADS = (1e-6, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
+LOADS = (
+    1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
+    0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
+)  # fmt: skip
 """Shares of the highest rate at which servers are followed."""
 TURNS = (1, 2, 4, 8, 16)
 """Numbers of deployments that take turns with which servers are followed; arrivals of more are hardly more even."""
@@ -551,7 +554,8 @@ class Server:
     def _certain(self) -> bool:
         """Whether nothing is random: all requests are alike."""
         r = self.requests
-        return self.drafting is None and not np.any(np.asarray(r.prompts_vary)) and not np.any(np.asarray(r.answers_vary))
+        varies = np.any(np.asarray(r.prompts_vary)) or np.any(np.asarray(r.answers_vary))
+        return self.drafting is None and not varies
 
     def figures(self, seen: RequestTimes) -> Array:
         """What requests see of a server of one setting: mean TTFT from when the scheduler sees them, mean TPOT,
@@ -562,14 +566,16 @@ class Server:
         several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
         alone = self.open_loop(LOADS[0] * float(self.fastest), 1).answer()
         ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
-        tpot, longer, following = float(alone.tpot * self.share), 1.0, np.full(len(SHARES), float(alone.tpot * self.share))
+        tpot, longer = float(alone.tpot * self.share), 1.0
+        following = np.full(len(SHARES), tpot)
         if several.any():
             each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
             tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
             after = float(alone.following * self.steps) + float((seen.after - seen.after_alone).mean())
             longer = after / ((int(self.output) - 1) * tpot)
         first = seen.late + seen.first
-        return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *np.quantile(first + seen.after, SHARES)])
+        whole = np.quantile(first + seen.after, SHARES)
+        return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
