@@ -571,8 +571,8 @@ class Server:
         if several.any():
             each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
             tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
-            after = float(alone.following * self.steps) + float((seen.after - seen.after_alone).mean())
-            longer = after / ((int(self.output) - 1) * tpot)
+            added_each = float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
+            longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
         whole = np.quantile(first + seen.after, SHARES)
         return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
