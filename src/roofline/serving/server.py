@@ -531,6 +531,15 @@ class Server:
             rate = load / (self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer)
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
 
+    def first_token(self, rate: Count, turns: Count) -> tuple[Array, Count]:
+        """Whether servers are followed at a rate, and mean seconds from when the scheduler sees a request to its first
+        token if they are. `turns`: as in `at_rate`."""
+        seen = self.open_loop(rate, turns).answer()
+        these = self._short(rate * (seen.ttft + self.steps * seen.following) / self.groups)
+        if not these.any():
+            return these, seen.ttft
+        return these, self._followed(these, rate, turns, closed=False).ttft
+
     def at_load(self, rate: float, turns: int) -> Array:
         """`figures` of a server of one setting that is followed at a rate."""
         load = min(rate / float(self.fastest), LOADS[-1])
