@@ -300,7 +300,7 @@ def _answer(pair: Pair, load: Load) -> Pools:
         whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
         return whole if shape else whole.item()
 
-    queued = back(p.prefill_wait)
+    queued: Count = back(p.prefill_wait)
     if load.rate is not None:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))

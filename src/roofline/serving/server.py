@@ -494,11 +494,13 @@ class Server:
 
     def at(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
-        together = self.in_step
+        together, short = self.in_step, self._short(everyone / self.groups)
+        if self.drafting is not None:  # some drafts are right, and requests fall out of step
+            together = together & ~short
         if together.all():
             return self.together(everyone)
         means = self.in_no_order(everyone)
-        if (short := self._short(everyone / self.groups) & ~together).any():
+        if (short := short & ~together).any():
             means = self._followed(short, everyone, 1, closed=True).chosen(short, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 

@@ -205,14 +205,14 @@ def ranked_plans(
         return aim.least(plan), *simplicity(plan)
 
     plans = sorted(looked.plans, key=order)
-    if int(demand.output_tokens) <= SHORT and again:
+    if again and (int(demand.output_tokens) <= SHORT or demand.rate is not None):
         plans = sorted(followed_plans(space, plans, limits, aim, again), key=order)
     return Ranked(aim, tuple(plans), looked)
 
 
 def _looser(limits: Limits, demand: Load) -> Limits:
     """Limits for the formula's figures where servers are followed that have a load: such a server may be faster."""
-    if int(demand.output_tokens) > SHORT or not demand.given:
+    if int(demand.output_tokens) > SHORT or not demand.given:  # the formula answers
         return limits
     return replace(limits, ttft=LOOSER * limits.ttft, tpot=LOOSER * limits.tpot, latency=LOOSER * limits.latency)
 

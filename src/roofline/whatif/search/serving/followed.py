@@ -1,7 +1,7 @@
 """Plans of servers that are followed: as many requests in flight, or as few replicas, as keep the limits then.
 
-A search looks at all plans by the formula, which takes arrays. `serve` follows a server of short answers step by step,
-and the two differ by up to a few tens of per cent. The best plans by the formula are therefore looked at again.
+A search looks at all plans by the formula, which takes arrays. `serve` follows servers of short answers step by step,
+and at a rate the prefill pool. The best plans by the formula are therefore looked at again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from roofline.declared.errors import InputError
 from roofline.serving.replications import neighbouring_users
+from roofline.serving.server import SHORT
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import ServingPlan
@@ -18,6 +19,8 @@ from roofline.whatif.search.serving.space import SiteSpace
 
 LOOKED = 8
 """Numbers that are tried of a plan at most, before those between the last two."""
+MORE_PREFILLS = 2
+"""Prefill replicas that are tried on top of those that are enough by the formula."""
 BETTER = 0.8
 """Share of the best plan's score, by the formula, from which a plan is looked at again: it may be the best."""
 
@@ -106,7 +109,7 @@ def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
 def followed_plans(
     space: SiteSpace, plans: Sequence[ServingPlan], limits: Limits, aim: Aim, number: int
 ) -> list[ServingPlan]:
-    """The plans, sorted by an objective, with the figures of `serve` within the limits; pools as they are.
+    """The plans, sorted by an objective, with the figures of `serve` within the limits.
 
     Looked at are the first `number`, and all that may be the best, while there is time. Others are left out.
     """
@@ -115,11 +118,28 @@ def followed_plans(
         score = _score(aim, plan)
         if found and (space.clock.is_over or (len(found) >= number and score < BETTER * best)):
             break
-        again = plan if plan.prefill is not None else _Tried(space, replace(plan, limits=limits), aim.faster).best()
+        again = _again(space, replace(plan, limits=limits), aim)
         if again is not None:
             found.append(again)
             best = max(best, _score(aim, again))
     return found
+
+
+def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
+    """The plan with the figures of `serve`; None where it keeps its limits with no size that was tried."""
+    if plan.prefill is None:
+        short = int(plan.demand.output_tokens) <= SHORT
+        return _Tried(space, plan, aim.faster).best() if short else plan if plan.keeps else None
+    if plan.demand.rate is None:
+        return plan
+    for replicas in range(plan.prefills, plan.prefills + MORE_PREFILLS + 1):
+        more = replace(plan, prefill=replace(plan.prefill, replicas=replicas))
+        if more.chips > space.chips:
+            return None
+        more = more.answered(more.evaluated())
+        if more.keeps:
+            return more
+    return None
 
 
 def _score(aim: Aim, plan: ServingPlan) -> float:
