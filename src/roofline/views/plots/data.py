@@ -546,7 +546,31 @@ class RowsPlot(Picture):
         return self.unit if self.unit in ("s", "B", "FLOP", "J") else ""
 
 
+@dataclass(frozen=True)
+class RatioLine:
+    """What was measured on a system: its name, and predicted / measured at 10, 50 and 90 % of the rows in each series;
+    None where the series has none."""
+
+    label: str
+    ratios: tuple[tuple[float, float, float] | None, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class RatiosPlot(Picture):
+    """Predictions over measurements, a line for each system; `series`: ways to predict the same rows."""
+
+    kind: ClassVar[Literal["ratios"]] = "ratios"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "series", "lines", "note"), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"lines": "systems"}
+
+    title: str
+    series: tuple[str, ...]
+    systems: tuple[RatioLine, ...]
+    note: str = ""
+    fits: bool = True
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-    | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot
+    | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot | RatiosPlot
 )  # fmt: skip

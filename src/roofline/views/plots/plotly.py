@@ -485,9 +485,36 @@ def rows_page(plot: d.RowsPlot, style: Style) -> Figure:
     return figure
 
 
+def ratios_page(plot: d.RatiosPlot, style: Style) -> Figure:
+    """A bar of each system from 10 to 90 % of its rows, with a mark at the median; hovering shows the values."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for k, name in enumerate(plot.series):
+        known = [(line.label, line.ratios[k]) for line in plot.systems]
+        drawn = [(label, ratios) for label, ratios in known if ratios is not None]
+        figure.add_scatter(
+            x=[middle for _, (_, middle, _) in drawn], y=[label for label, _ in drawn], name=name, mode="markers",
+            marker={"color": style.colours.palette[k], "symbol": PLOTLY_MARKERS[k], "size": 8},
+            error_x={
+                "array": [high - middle for _, (_, middle, high) in drawn],
+                "arrayminus": [middle - low for _, (low, middle, _) in drawn], "width": 0,
+            },
+            customdata=[(low, high) for _, (low, _, high) in drawn],
+            hovertemplate="%{y}<br>median %{x:.3g}, 10 to 90 % %{customdata[0]:.3g} to %{customdata[1]:.3g}"
+            f"<extra>{name}</extra>",
+        )  # fmt: skip
+    ends = [end for line in plot.systems for ratios in line.ratios if ratios is not None for end in ratios]
+    figure.add_vline(x=1.0, line={"color": style.colours.ink, "width": 1})
+    figure.update_xaxes(title="Predicted / measured", **_log_axis([0.5, 2.0, *ends], 12, PLAIN))
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    return figure
+
+
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
     d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
     d.StepMemoryPlot: step_memory_page, d.FrontPlot: front_page, d.RowsPlot: rows_page,
+    d.RatiosPlot: ratios_page,
 }  # fmt: skip
