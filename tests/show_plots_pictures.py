@@ -80,6 +80,8 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "sweep-prefill": made(V3, on="8xh200-sxm", layout="tp=8", kind="sweep", phase="prefill", over="context", batch=4),
     "tornado": made(QWEN, on="8xh100-sxm", layout="tp=4", kind="tornado", batch=16),
     "diagram": made(V3, kind="diagram"),
+    "energy": made(LLAMA, kind="energy", on=("h100-sxm", "b200")),
+    "energy-fp8": made(V3, kind="energy", on="8xh200-sxm", layout="tp=8", points="layers"),
     "diagram-mamba": made("ai21labs/Jamba-v0.1", kind="diagram"),
     "bars": bars,
     "rows": rows,

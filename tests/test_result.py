@@ -58,7 +58,7 @@ PROFILES = Path(__file__).parent / "measured/compare/recorded"
 GPT2 = "openai-community/gpt2"
 QWEN = "Qwen/Qwen3-0.6B"
 ON, NODE = "h100-sxm", "8xh100-sxm"
-KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
+KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy")
 BATCH, CONTEXT = np.array([[1], [8]]), np.array([64, 256, 512])
 
 

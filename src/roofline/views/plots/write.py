@@ -76,6 +76,7 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → Matplotlib function that draws it."""
     from roofline.views.plots.draw import charts
     from roofline.views.plots.draw import diagram as draw_diagram
+    from roofline.views.plots.draw import energy as draw_energy
     from roofline.views.plots.draw import front as draw_front
     from roofline.views.plots.draw import ratios as draw_ratios
     from roofline.views.plots.draw import roofline as draw_roofline
@@ -92,4 +93,5 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         d.DiagramPlot: draw_diagram.draw_diagram, d.SimulationPlot: draw_simulation.draw_simulation,
         d.StepMemoryPlot: draw_step_memory.draw_step_memory, d.FrontPlot: draw_front.draw_front,
         d.RowsPlot: draw_rows.draw_rows, d.RatiosPlot: draw_ratios.draw_ratios,
+        d.EnergyPlot: draw_energy.draw_energy,
     }  # fmt: skip
