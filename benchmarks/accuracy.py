@@ -325,9 +325,20 @@ class Report:
         """Groups whose interval holds too few rows or too many."""
         return tuple(s for s in self.scores if s.outside or (s.n >= FEW and is_engine_on_chip(s) and off(s)))
 
+    def over(self, before: Report) -> Report:
+        """This, and of another report what is not in it. Groups of systems are those of the files that were scored."""
+        new = {t.file for t in self.tallies}
+        files = sorted((*self.tallies, *(t for t in before.tallies if t.file not in new)), key=lambda t: t.file)
+        return Report(tuple(files), _over(self.scores, before.scores), _over(self.called, before.called))
+
     def text(self) -> str:
         """As JSON, which `read_report` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+
+def _over(new: Iterable[GroupScore], before: Iterable[GroupScore]) -> tuple[GroupScore, ...]:
+    every = {(s.file, s.system, s.slice): s for s in (*before, *new)}
+    return tuple(every[name] for name in sorted(every))
 
 
 FEW = 30
@@ -397,6 +408,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("folder", type=Path, help="the folder, or a JSON file that --json wrote")
     parser.add_argument("--json", type=Path, help="write the rows of each file and the scores here")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="score these files alone")
+    parser.add_argument("--over", type=Path, help="a JSON file whose other groups are kept; name all files of a kind")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument(
         "--coverage", action="store_true", help="print how many groups have a wrong interval, and which"
@@ -413,6 +425,8 @@ def main(argv: list[str]) -> None:
         done = report(options.folder, options.fold, options.only)
     else:
         parser.error(f"{options.folder}: neither a folder nor a JSON file")
+    if options.over:
+        done = done.over(read_report(options.over))
     if options.json:
         options.json.write_text(done.text(), encoding="utf-8")
     if options.page:

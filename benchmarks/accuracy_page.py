@@ -26,7 +26,9 @@ SYSTEMS = "systems"
 SHOWN = 10
 """Fewest rows of a system that the picture shows."""
 WORST = 8
-"""Systems that the README shows."""
+"""Systems that the README and the page show."""
+HELD_OUT = Path(__file__).with_name("results") / "engines_held_out.md"
+"""What fit_engines.py found with rows, models and chips left out."""
 EACH = {
     "h100_sxm": "H100", "h200_sxm": "H200", "a100_sxm": "A100", "b200_sxm": "B200", "gb200": "GB200", "l40s": "L40S",
     "rtx_pro_6000_server": "RTX PRO 6000", "b60": "Arc B60",
@@ -219,6 +221,9 @@ def write(page: Path, tallies: Sequence[Tally], scores: Sequence[GroupScore], ca
     table(folder / "lines.csv", ("section", "what", *COLUMNS),
           ((title, both.what, *cells(both)) for title, both in lines(scores, called)))  # fmt: skip
     table(folder / "fitted.csv", FITS, fits())
+    lines_of = [line for line in HELD_OUT.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    head, *rest = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines_of)
+    table(folder / "left_out.csv", head, rest)
     plots.write(picture(every), page.parent / "pictures" / f"{page.stem}.svg", force=True)
     written = page.read_text(encoding="utf-8").partition(MARK)[0] if page.exists() else "# Accuracy\n\n"
     page.write_text(f"{written}{MARK}\n\n{summary(tallies, scores, every)}", encoding="utf-8")
@@ -265,8 +270,8 @@ def summary(tallies: Sequence[Tally], scores: Sequence[GroupScore], every: Seque
         f"{whole(total.left)} left out.",
         f"Of {len(together)} groups of {ENOUGH} rows and more the interval of {off} holds too few or too many.\n",
         "![Predicted over measured, by system](pictures/accuracy.svg)\n",
-        f"Systems with {SHOWN} rows and more; the others stand in [systems.csv](accuracy/systems.csv).\n",
-        *HEAD, *map(row, one), "", sentence(one), "",
+        f"The worst systems of {SHOWN} rows and more; all stand in [systems.csv](accuracy/systems.csv).\n",
+        *HEAD, *map(row, one[:WORST]), "", sentence(one), "",
     ])  # fmt: skip
 
 
