@@ -26,26 +26,40 @@ FILE = "requests_llmservingsim.csv"
 MACHINES = {"1xRTX 4090": "rtx-4090", "2xRTX PRO 6000 (PCIe)": "2xrtx-pro-6000-server"}
 
 
+Pairs = dict[str, list[tuple[float, float]]]
+"""TTFT, TPOT, latency → seconds simulated and measured, request by request."""
+
+
+def runs(folder: Path) -> dict[str, list[dict[str, str]]]:
+    """The requests of each run."""
+    every = defaultdict(list)
+    with (folder / FILE).open(newline="") as handle:
+        for row in csv.DictReader(handle):
+            every[row["run"]].append(row)
+    return dict(every)
+
+
+def pairs_of(rows: list[dict[str, str]]) -> Pairs:
+    """What a simulation of a run has beside what was measured."""
+    first = rows[0]
+    settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
+    engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
+    before = engine_named(engine).before
+    pairs: Pairs = {"TTFT": [], "TPOT": [], "latency": []}
+    for row, told in zip(rows, replayed(rows, engine), strict=True):
+        queued, begun, done = (float(row[f"{k}_s"]) for k in ("queued", "first_token", "last_token"))
+        late, more = float(before(int(row["input_tokens"]))), int(row["output_tokens"]) - 1
+        pairs["TTFT"].append((told[7] - late, begun - queued))
+        pairs["latency"].append((told[9] - late, done - queued))
+        if more and told[8] is not None:
+            pairs["TPOT"].append((told[8], (done - begun) / more))
+    return pairs
+
+
 def main() -> None:
     """Prints a line for each run."""
-    runs = defaultdict(list)
-    with (Path(sys.argv[1]) / FILE).open(newline="") as handle:
-        for row in csv.DictReader(handle):
-            runs[row["run"]].append(row)
-    for name, rows in runs.items():
-        first = rows[0]
-        settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
-        engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
-        seen = replayed(rows, engine)
-        before = engine_named(engine).before
-        pairs: dict[str, list[tuple[float, float]]] = {"TTFT": [], "TPOT": [], "latency": []}
-        for row, told in zip(rows, seen, strict=True):
-            queued, begun, done = (float(row[f"{k}_s"]) for k in ("queued", "first_token", "last_token"))
-            late, more = float(before(int(row["input_tokens"]))), int(row["output_tokens"]) - 1
-            pairs["TTFT"].append((told[7] - late, begun - queued))
-            pairs["latency"].append((told[9] - late, done - queued))
-            if more and told[8] is not None:
-                pairs["TPOT"].append((told[8], (done - begun) / more))
+    for name, rows in runs(Path(sys.argv[1])).items():
+        pairs = pairs_of(rows)
         ratio = {k: median(a for a, _ in v) / median(b for _, b in v) for k, v in pairs.items()}
         medians = ", ".join(f"{k} {median(a for a, _ in v):.4g} s simulated, {median(b for _, b in v):.4g} measured"
                             for k, v in pairs.items())  # fmt: skip

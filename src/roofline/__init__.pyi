@@ -75,7 +75,7 @@ from roofline.training.runs.run import Run as Run
 from roofline.training.runs.run import RunOptions
 from roofline.training.settings import Learner, TrainingWhere
 from roofline.version import __version__ as __version__
-from roofline.views.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
+from roofline.views.plots.data import BarsPlot, DiagramPlot, EnergyPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RatiosPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
 from roofline.views.plots.make import DrawnOn, PlotOptions
 from roofline.views.report.completed import Finished
 from roofline.whatif.answer import AnsweredLoad, AnsweredPlace, AnsweredSLO
@@ -592,7 +592,7 @@ def offload(
 
 def plot(
     model: Model | Source, steps: Mapping[str, Step] | None = None, where: DrawnOn = ..., *,
-    kind: Literal['roofline', 'shares', 'sweep', 'memory', 'parameters', 'map', 'tornado', 'diagram'] = 'roofline',
+    kind: Literal['roofline', 'shares', 'sweep', 'memory', 'parameters', 'map', 'tornado', 'diagram', 'energy'] = 'roofline',
     batch: int = 1, context: int | None = None, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
     how: PlotOptions = ..., output: str | PathLike[str] | None = None, force: bool = False,
     on: _MachineName | Sequence[_MachineName] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
@@ -602,7 +602,7 @@ def plot(
     points: str = 'ops', links: bool = False, over: str = 'batch', phase: str = 'decode',
     most_batch: _Whole | None = None, most_context: _Whole | None = None, theme: str = 'light', legend: str = 'beside',
     broken: bool = False, dpi: _Whole = 150,
-) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot: ...
+) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot | RatiosPlot | EnergyPlot: ...
 
 @overload
 def pools(

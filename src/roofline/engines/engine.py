@@ -242,6 +242,16 @@ class Engine:
         """Whether its documentation lists the generation or the kind of the chip."""
         return chip.generation in self.serves or chip.kind in self.serves
 
+    def was_served_on(self, chip: Chip) -> bool:
+        """Whether times of its steps were fitted on servers of that chip, not of a few models alone (`fitted_on`)."""
+        return any(
+            "served-tpot" in fit.get("quantities", ())
+            and "models" not in fit
+            and chip.id in fit.get("chips", (chip.id,))
+            and chip.generation in fit.get("generations", (chip.generation,))
+            for fit in self.fitted_on
+        )
+
     @property
     def keeps_step(self) -> bool:
         """Whether requests of equal length that start together stay synchronized.
