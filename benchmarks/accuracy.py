@@ -190,22 +190,23 @@ def runs(folder: Path, books: Books) -> None:
 
 def mlperf_inference(folder: Path, books: Books) -> None:
     """MLPerf Inference, seconds of a request of the whole system; each contest is predicted once."""
-    path = folder / measured_mlperf.FILE
-    if not path.exists():
-        return
-    contests, left = measured_mlperf.contests(cells(path))
-    books.left[path.name].update({row: why(error) for row, error in left.items()})
-    for contest, rows in contests.items():
-        limited = "Offline" if contest.scenario == "Offline" else "within limits"
-        try:
-            span = measured_mlperf.predicted(contest).span(contest)
-        except InputError as error:
-            books.left[path.name].update(dict.fromkeys((r.row for r in rows), why(error)))
+    for file, month in measured_mlperf.FILES.items():
+        path = folder / file
+        if not path.exists():
             continue
-        for r in rows:
-            part = scored_run(span, 1 / r.number("samples_per_s"))
-            books.add(path.name, contest.chip, (limited, f"{limited},{contest.model}"), part)
-            books.scored[path.name].add(r.row)
+        contests, left = measured_mlperf.contests(cells(path), month)
+        books.left[file].update({row: why(error) for row, error in left.items()})
+        for contest, rows in contests.items():
+            limited = "Offline" if contest.scenario == "Offline" else "within limits"
+            try:
+                span = measured_mlperf.predicted(contest).span(contest)
+            except InputError as error:
+                books.left[file].update(dict.fromkeys((r.row for r in rows), why(error)))
+                continue
+            for r in rows:
+                part = scored_run(span, measured_mlperf.seconds_of(r, contest))
+                books.add(file, contest.chip, (limited, f"{limited},{contest.model}"), part)
+                books.scored[file].add(r.row)
 
 
 def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:

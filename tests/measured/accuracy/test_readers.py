@@ -175,6 +175,56 @@ def test_mlperf_inference_is_scored_by_the_reader_that_scores_its_traffic(
     assert "open division" in books.left[measured_mlperf.FILE][2]
 
 
+LATER = (
+    "model,accelerator,mixed_accelerators,num_accelerators,nodes,engine,software,weight_dtype,scenario,tokens_per_s,"
+    "samples_per_s,ttft_limit_ms,tpot_limit_ms,tp,pp,moe_ep,attention_dp,max_batch_per_rank,max_num_tokens,"
+    "weight_precision_config,kv_memory_fraction,chunked_prefill,disaggregated\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "chip", "chips", "engine", "formats", "choice"),
+    [
+        (
+            "DeepSeek-R1,NVIDIA GB200,0,72,18,TensorRT-LLM,TensorRT 10.14,fp4,Offline,7e5,190,,,8,1,8,True,512,4608,fp4,0.9,"
+            "False,", "gb200", 72, "trtllm@1.2", "experts=nvfp4,kv=fp8",
+            measured_mlperf.Choice(8, "dp=8,ep=8", 4608, 512, 0.9),
+        ),
+        (
+            "Llama-3.1-405B-Instruct,NVIDIA B300-SXM-270GB,0,8,1,TensorRT-LLM,TensorRT 10.14,fp4,Server,2000,3,6000,175,2,2,,,"
+            "128,1536,fp4,0.95,True,", "b300", 8, "trtllm@1.2", "weights=nvfp4,kv=fp8",
+            measured_mlperf.Choice(4, "tp=2,pp=2", 1536, 128, 0.95, True),
+        ),
+        (
+            "Llama-2-70B-chat,AMD Instinct MI355X 288GB HBM3e (Power Cap 1000 W),0,8,1,vLLM,vLLM 0.14.0rc3,fp4,Offline,9e4,300,"
+            ",,1,,,,3392,65536,mxfp4,0.95,True,", "mi355x@1000w", 8, "vllm@0.14.0", "weights=mxfp4,kv=fp8",
+            measured_mlperf.Choice(1, "tp=1", 65536, 3392, 0.95, True),
+        ),
+    ],
+)  # fmt: skip
+def test_a_later_round_of_mlperf_runs_as_its_submission_was_configured(
+    line: str, chip: str, chips: int, engine: str, formats: str, choice: measured_mlperf.Choice
+) -> None:
+    """Ranks of data parallel attention have batches of their own; chips of all nodes are counted once."""
+    contest = measured_mlperf.contest(row(LATER + line), "2026-02")
+    assert (contest.chip, contest.chips, contest.engine, contest.formats) == (chip, chips, engine, formats)
+    assert list(measured_mlperf.choices(contest)) == [choice]
+    settings = measured_mlperf.Trial(contest, choice).settings()["engine"]
+    assert ("enable_chunked_prefill=1" in settings) is (choice.chunked and engine.startswith("trtllm"))
+    assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=settings).time > 0
+
+
+def test_a_row_without_samples_is_the_seconds_of_a_mean_answer() -> None:
+    """In round 6.1 some entries have tokens a second alone; workers apart and unknown images are left out."""
+    line = "gpt-oss-120b,NVIDIA GB200,0,72,18,,TensorRT 10.14,fp4,Offline,880000,,,,,,,,,,,,,"
+    contest = measured_mlperf.contest(row(LATER + line), "2026-07")
+    assert (contest.output, contest.engine, contest.told) == (1300, "trtllm@1.3", None)
+    assert measured_mlperf.seconds_of(row(LATER + line), contest) == pytest.approx(1300 / 880000)
+    for changed in (line.replace("gpt-oss-120b", "Qwen3-VL-235B-A22B-Instruct"), line + "2 prefill workers"):
+        with pytest.raises(serving.LeftOutError, match="ambiguous"):
+            measured_mlperf.contest(row(LATER + changed), "2026-07")
+
+
 def test_a_predicted_rate_has_the_interval_of_the_time_between_tokens() -> None:
     contest = measured_mlperf.contest(row("\n".join(MLPERF.splitlines()[:2])))
     choice = measured_mlperf.Choice(8, "tp=8", 8192)
