@@ -90,8 +90,8 @@ SLOWED = {"mi250": "cdna2", "mi300x": "cdna3", "max-1550": "xe-hpc"}
 FACTORS = {"arithmetic": (2.0, 4.0), "attention": (2.0, 4.0), "streams": (2.0, 8.0), "latency": (2.0, 50.0)}
 """Term of `slower` → where its two fits start, of which the better counts; 1 is the least."""
 HOSTS = {"step_s": (1e-3, 1e-3), "sequence_s": (1e-4, 1e-4), "rereads": (2.0, 1.0)}
-"""Term of `generations` → where its fits start. Rows of one sequence tell a step's host seconds, rows of a layer's share
-on eight chips a sequence's; models with and without grouped heads tell how the heads of a group read the cache."""
+"""Term of `generations` → where its fits start. Rows of one sequence tell a step's host seconds, rows of a layer's
+share on eight chips a sequence's; models with and without grouped heads tell how a group's heads read the cache."""
 
 
 def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:

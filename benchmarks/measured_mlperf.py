@@ -1,10 +1,10 @@
 """MLPerf Inference: which row is which model, chips, engine, formats and lengths, and the rate predicted for it.
 
 Offline is the throughput of a server that is always full; Server and Interactive are the highest Poisson rate of which
-99 % of the requests meet the limits of the row on TTFT and on TPOT. Where a table has the submission's config, its layout, batch, steps and share of memory are taken. Where
-it has none (rounds 5.1 and 6.1), the layout is the best of replicas of tp = 1, 2, 4, 8 chips, and with experts of
-dp = ep = 8, as many as the system has room for, each with steps of at most 2,048 or 8,192 tokens. Nothing is fitted on
-these rows.
+99 % of the requests meet the limits of the row on TTFT and on TPOT. Where a table has the submission's config, its
+layout, batch, steps and share of memory are taken. Where it has none (rounds 5.1 and 6.1), the layout is the best of
+replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, as many as the system has room for, each with steps
+of at most 2,048 or 8,192 tokens. Nothing is fitted on these rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILES: Mapping[str, str] = {
     "e2e_mlperf_inference_v60.csv": "2026-02",
     "e2e_mlperf_inference_v61.csv": "2026-07",
 }
-"""Table of a round → the month its submissions were due, whose releases ran where a row names none; of 5.1 the newest."""
+"""Table of a round → the month its submissions were due, whose releases ran where a row names none; 5.1: the newest."""
 WAYS = (1, 2, 4, 8)
 """Chips of a replica that are tried; MLPerf's servers hold eight, and no more are taken for one."""
 STEPS = (2048, 8192)
@@ -83,9 +83,10 @@ class DataSet:
 # tokens out). Coefficients of variation and the mean prompt of Mixtral's mixture are assumed. 8B's answers all reach
 # their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368 reference answers have
 # 8,167,644 characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128 tokens each at 4.8 a token.
-# Of gpt-oss it is said that its performance set is of summaries, with answers of 1,278 tokens and at most 10,240 (github.com/
-# mlcommons/inference, language/gpt-oss-120b/README.md), not of what: prompts are assumed to be articles of PubMed, 3,016
-# words in the mean (arXiv:1804.05685), at 1.3 tokens a word. Mean answers: of v6.0's rows.
+# Of gpt-oss it is said that its performance set is of summaries, with answers of 1,278 tokens and at most 10,240
+# (github.com/mlcommons/inference, language/gpt-oss-120b/README.md; mlcommons.org/2026/03/mlperf-inference-gpt-oss), not
+# of what: prompts are assumed to be articles of PubMed, 3,016 words in the mean (arXiv:1804.05685), at 1.3
+# tokens a word. Mean answers: of v6.0's rows.
 DATA_SETS: Mapping[str, DataSet] = {
     "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 294, 0.8, 1024, 0.8, 1024, 280),
     "Llama-3.1-8B-Instruct": DataSet("meta-llama/Llama-3.1-8B-Instruct", 778, 0.45, 2540, 0.0, 129, 128),
@@ -321,9 +322,10 @@ class Trial:
         names = WORDS[contest.engine.partition("@")[0]]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
         given = {k: v for k, v in zip(names, values, strict=False) if v}
+        settings = ",".join(f"{k}={v}" for k, v in given.items())
         return {
             "on": several(contest.chip, choice.chips), "layout": choice.layout, "precision": contest.formats,
-            "engine": f"{contest.engine}({','.join(f'{k}={v}' for k, v in given.items())})" if given else contest.engine,
+            "engine": f"{contest.engine}({settings})" if given else contest.engine,
         }  # fmt: skip
 
     def simulated(self, requests: int, warmup: int, **traffic: Any) -> Simulation:
@@ -351,7 +353,9 @@ class Trial:
     def served(self, rate: float) -> Span:
         """Time between tokens of a replica at its part of a rate, or always full where the scenario has no limit."""
         contest, data = self.contest, self.contest.data
-        traffic: dict[str, float] = {"concurrency": self.flight} if contest.ttft == inf else {"rate": rate / self.replicas}
+        traffic: dict[str, float] = (
+            {"concurrency": self.flight} if contest.ttft == inf else {"rate": rate / self.replicas}
+        )
         return serve(  # type: ignore[no-any-return]
             model_of_row(data.model),
             input=data.input,
