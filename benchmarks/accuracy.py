@@ -16,12 +16,14 @@ FOLDER takes constants fitted without them.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 
@@ -30,12 +32,17 @@ import measured_blocks
 import measured_collectives
 import measured_mlperf
 import measured_serving
+import measured_traffic
 import measured_training
+import replay
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
 from measured_other_ops import newer, older_chips, others, streams
 from roofline.declared.errors import InputError
 from roofline.hardware.named_chip import chip_named
+from roofline.inference.generate import launched
+from roofline.inference.settings import Setup
+from roofline.inference.span import Span
 from roofline.kernels import constants
 from roofline.kernels.constants import Constants, constants_for
 from roofline.measured.accuracy.accuracy import Groups, score_rows
@@ -46,6 +53,7 @@ from roofline.measured.accuracy.scoring import GroupScore, Scored, pooled
 from roofline.measured.accuracy.tally import Tally, tally, tally_of_all
 from roofline.views.text.measured.accuracy import score_table, tally_table
 from roofline.views.text.tables import markdown, plain_text
+from roofline.work.step import decode
 
 READERS = {**measured_serving.READERS, **measured_training.READERS}
 
@@ -209,6 +217,45 @@ def mlperf_inference(folder: Path, books: Books) -> None:
                 books.scored[file].add(r.row)
 
 
+def step_like(asked: Setup, running: float, context: float, seconds: float) -> Span:
+    """Seconds that are as certain as a decode step of so many sequences."""
+    sequences = max(1, round(running))
+    step = launched(asked.plan, decode(sequences, max(1, round(context))), asked.engine.host(sequences))
+    return step.times(seconds / step.expected)
+
+
+def simulated(folder: Path, books: Books) -> None:
+    """Servers that are followed request by request."""
+    path = folder / measured_traffic.GPUSTACK
+    for r in cells(path) if path.exists() else ():
+        try:
+            s = measured_traffic.at_once(r)
+        except InputError as error:
+            books.left[path.name][r.row] = why(error)
+            continue
+        context = r.number("input_len_mean") + r.number("output_len_mean") / 2
+        told = {"requests/s": (1 / s.requests_per_second, 1 / r.number("requests_per_s"))}
+        if measured_traffic.tells_tpot(r):
+            told["tpot"] = (s.tpot.mean, r.number("tpot_mean_ms") / 1e3)
+        for what, (ours, theirs) in told.items():
+            part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
+            books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
+        books.scored[path.name].add(r.row)
+    path = folder / replay.FILE
+    if not path.exists():
+        return
+    with path.open(newline="") as handle:
+        logged = list(csv.DictReader(handle))
+    for run in replay.replays(logged):
+        mine = [row for row in logged if row["run"] == run.name]
+        context = fmean(int(row["input_tokens"]) + int(row["output_tokens"]) / 2 for row in mine)
+        for what, pairs in run.pairs.items():
+            for ours, theirs in pairs:
+                part = scored_run(step_like(run.asked, len(mine) / 10, context, ours), theirs)
+                books.add(path.name, run.asked.deployment.chip.id, (what, f"{what},{run.name}"), part)
+    books.scored[path.name].update(range(len(logged)))
+
+
 def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
     """What became of the rows of every file."""
     for path in sorted(folder.glob("*.csv")):
@@ -230,6 +277,18 @@ def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
             texts = reasons(frame, file) if file in KNOWN and frame.height == count else []
             left |= {row: texts[row] if texts else "nothing reads such a file" for row in others_ - set(left)}
         yield tally(file, count, len(books.scored[file]), left.values())
+
+
+WHOLE_MODELS = ("e2e_", "serving_", "training_", "disaggregation_", "requests_", "rl_", "local_", "tpu_", "power_")
+"""How tables of whole models begin."""
+NO_DECODERS = ("_fp32_", "_nondecoder")
+"""What the name of a table of other models, or of no engine, holds."""
+
+
+def of_decoders(tallies: Iterable[Tally]) -> Tally:
+    """The tables of decoders' inference and training, together."""
+    names = [t for t in tallies if t.file.startswith(WHOLE_MODELS) and not any(n in t.file for n in NO_DECODERS)]
+    return tally_of_all(names, "decoders")
 
 
 @dataclass(frozen=True)
@@ -258,6 +317,7 @@ def report(folder: Path, fold: int = -1) -> Report:
     attention_blocks(folder, books, apart)
     runs(folder, books)
     mlperf_inference(folder, books)
+    simulated(folder, books)
     return Report(tuple(tallies(folder, books, apart)), tuple(pooled(books.groups)))
 
 
@@ -286,6 +346,13 @@ def main(argv: list[str]) -> None:
         print(plain_text(tally_table(done.tallies, done.total)), plain_text(score_table(done.scores)), sep="\n\n")
         print(f"\n{len(done.outside)} groups of 50 rows and more are not to 72–88 % in the 80 % interval:")
         print("\n".join(f"  {s.covered:3.0f} %  {s.n:6,}  {s.file} {s.system} {s.slice}" for s in done.outside))
+    known = of_decoders(done.tallies)
+    share = known.scored / max(known.rows, 1)
+    print(
+        f"\nInference and training of decoders: {known.scored:,} of {known.rows:,} rows scored, {share:.0%}",
+        file=sys.stderr,
+    )
+    print("\n".join(f"{r.rows:7,}  {r.why}" for r in known.reasons), file=sys.stderr)
     if options.json:
         data = {"tallies": [asdict(t) for t in done.tallies], "scores": [asdict(s) for s in done.scores]}
         options.json.write_text(json.dumps(data, indent=1) + "\n")
