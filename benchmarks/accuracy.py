@@ -21,6 +21,7 @@ FOLDER takes constants fitted without them.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import sys
 import time
@@ -31,6 +32,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,9 @@ import measured_blocks
 import measured_collectives
 import measured_mlperf
 import measured_serving
+import measured_traffic
 import measured_training
+import replay
 from accuracy_page import SYSTEMS
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
@@ -49,6 +53,9 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import default_engine, engine_named
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.deployment import deploy
+from roofline.inference.generate import launched
+from roofline.inference.settings import Setup
+from roofline.inference.span import Span
 from roofline.kernels import constants
 from roofline.kernels.constants import Constants, constants_for
 from roofline.measured.accuracy.accuracy import Groups, Reader, score_rows
@@ -60,6 +67,7 @@ from roofline.measured.accuracy.scoring import AIM, ENOUGH, GroupScore, Scored, 
 from roofline.measured.accuracy.tally import Reason, Tally, tally, tally_of_all
 from roofline.views.text.measured.accuracy import score_table, tally_table
 from roofline.views.text.tables import Column, Table, markdown, plain_text
+from roofline.work.step import decode
 
 READERS = {**measured_serving.READERS, **measured_training.READERS}
 
@@ -257,24 +265,64 @@ def mlperf_inference(folder: Path, books: Books, only: Sequence[str] = ()) -> No
 
     A row tells nothing beyond what a call says, so both predictions are one.
     """
-    path = folder / measured_mlperf.FILE
+    for file, month in measured_mlperf.FILES.items():
+        path = folder / file
+        if not path.exists() or not wanted(file, only):
+            continue
+        contests, left = measured_mlperf.contests(cells(path), month)
+        books.left[file].update({row: why(error) for row, error in left.items()})
+        for contest, rows in contests.items():
+            limited = "Offline" if contest.scenario == "Offline" else "within limits"
+            try:
+                span = measured_mlperf.predicted(contest).span(contest)
+            except InputError as error:
+                books.left[file].update(dict.fromkeys((r.row for r in rows), why(error)))
+                continue
+            for r in rows:
+                part = scored_run(span, measured_mlperf.seconds_of(r, contest))
+                names = (limited, f"{limited},{contest.model}", f"{SYSTEMS}:{contest.chip}:requests/s")
+                books.add(file, contest.chip, names, part)
+                books.add(file, contest.chip, names, part, called=True)
+                books.scored[file].add(r.row)
+
+
+def step_like(asked: Setup, running: float, context: float, seconds: float) -> Span:
+    """Seconds that are as certain as a decode step of so many sequences."""
+    sequences = max(1, round(running))
+    step = launched(asked.plan, decode(sequences, max(1, round(context))), asked.engine.host(sequences))
+    return step.times(seconds / step.expected)
+
+
+def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
+    """Servers that are followed request by request."""
+    path = folder / measured_traffic.GPUSTACK
+    for r in cells(path) if path.exists() and wanted(path.name, only) else ():
+        try:
+            s = measured_traffic.at_once(r)
+        except InputError as error:
+            books.left[path.name][r.row] = why(error)
+            continue
+        context = r.number("input_len_mean") + r.number("output_len_mean") / 2
+        told = {"requests/s": (1 / s.requests_per_second, 1 / r.number("requests_per_s"))}
+        if measured_traffic.tells_tpot(r):
+            told["tpot"] = (s.tpot.mean, r.number("tpot_mean_ms") / 1e3)
+        for what, (ours, theirs) in told.items():
+            part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
+            books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
+        books.scored[path.name].add(r.row)
+    path = folder / replay.FILE
     if not path.exists() or not wanted(path.name, only):
         return
-    contests, left = measured_mlperf.contests(cells(path))
-    books.left[path.name].update({row: why(error) for row, error in left.items()})
-    for contest, rows in contests.items():
-        limited = "Offline" if contest.scenario == "Offline" else "within limits"
-        try:
-            span = measured_mlperf.predicted(contest).span(contest)
-        except InputError as error:
-            books.left[path.name].update(dict.fromkeys((r.row for r in rows), why(error)))
-            continue
-        for r in rows:
-            part = scored_run(span, 1 / r.number("samples_per_s"))
-            names = (limited, f"{limited},{contest.model}", f"{SYSTEMS}:{contest.chip}:requests/s")
-            books.add(path.name, contest.chip, names, part)
-            books.add(path.name, contest.chip, names, part, called=True)
-            books.scored[path.name].add(r.row)
+    with path.open(newline="") as handle:
+        logged = list(csv.DictReader(handle))
+    for run in replay.replays(logged):
+        mine = [row for row in logged if row["run"] == run.name]
+        context = fmean(int(row["input_tokens"]) + int(row["output_tokens"]) / 2 for row in mine)
+        for what, pairs in run.pairs.items():
+            for ours, theirs in pairs:
+                part = scored_run(step_like(run.asked, len(mine) / 10, context, ours), theirs)
+                books.add(path.name, run.asked.deployment.chip.id, (what, f"{what},{run.name}"), part)
+    books.scored[path.name].update(range(len(logged)))
 
 
 def wanted(file: str, only: Sequence[str]) -> bool:
@@ -305,6 +353,18 @@ def tallies(folder: Path, books: Books, apart: Sections, only: Sequence[str] = (
             texts = reasons(frame, file) if file in KNOWN and frame.height == count else []
             left |= {row: texts[row] if texts else "nothing reads such a file" for row in others_ - set(left)}
         yield tally(file, count, len(books.scored[file]), left.values())
+
+
+WHOLE_MODELS = ("e2e_", "serving_", "training_", "disaggregation_", "requests_", "rl_", "local_", "tpu_", "power_")
+"""How tables of whole models begin."""
+NO_DECODERS = ("_fp32_", "_nondecoder")
+"""What the name of a table of other models, or of no engine, holds."""
+
+
+def of_decoders(tallies: Iterable[Tally]) -> Tally:
+    """The tables of decoders' inference and training, together."""
+    names = [t for t in tallies if t.file.startswith(WHOLE_MODELS) and not any(n in t.file for n in NO_DECODERS)]
+    return tally_of_all(names, "decoders")
 
 
 @dataclass(frozen=True)
@@ -387,6 +447,7 @@ def report(folder: Path, fold: int = -1, only: Sequence[str] = ()) -> Report:
     attention_blocks(folder, books, apart, only)
     runs(folder, books, only)
     mlperf_inference(folder, books, only)
+    simulated(folder, books, only)
     told, called = by_system(books.groups), by_system(books.called)
     return Report(tuple(tallies(folder, books, apart, only)), tuple(pooled(told)), tuple(pooled(called)))
 
@@ -439,6 +500,13 @@ def main(argv: list[str]) -> None:
         print(plain_text(coverage(done.scores)), plain_text(score_table(done.outside)), sep="\n\n")
     else:
         print(plain_text(tally_table(done.tallies, done.total)), plain_text(score_table(done.scores)), sep="\n\n")
+    known = of_decoders(done.tallies)
+    share = known.scored / max(known.rows, 1)
+    print(
+        f"\nInference and training of decoders: {known.scored:,} of {known.rows:,} rows scored, {share:.0%}",
+        file=sys.stderr,
+    )
+    print("\n".join(f"{r.rows:7,}  {r.why}" for r in known.reasons), file=sys.stderr)
 
 
 if __name__ == "__main__":

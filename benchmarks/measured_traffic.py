@@ -300,6 +300,12 @@ def at_once(r: TableRow) -> Simulation:
     )  # fmt: skip
 
 
+def tells_tpot(r: TableRow) -> bool:
+    """Whether a row's TPOT is that of its tokens: a hidden part of the answer comes in one piece."""
+    told = r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT
+    return bool(told) and "hidden reasoning" not in r.text("anomaly")
+
+
 def simulated(part: Part, file: Path, of: Callable[[TableRow], Simulation]) -> Iterator[tuple[TableRow, Simulation]]:
     """Each row of a table with its simulation; rows without one are left out of the part."""
     for r in cells(file):
@@ -321,10 +327,9 @@ def gpustack(folder: Path, _: bool) -> Part:
             f"{r.text('input_len_asked')}/{r.text('output_len_asked')} {r.text('max_concurrency')}"
         )
         groups = ("", f", {r.text('engine')}", f", {r.text('engine')} on {r.text('chip')}")
-        hidden = "hidden reasoning" in r.text("anomaly")
         for group in groups:
             part.scored.append(Scored(f"requests/s{group}", label, r.number("requests_per_s"), s.requests_per_second))
-            if not hidden and r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT:
+            if tells_tpot(r):
                 part.scored.append(Scored(f"TPOT{group}", label, r.number("tpot_mean_ms") / 1e3, s.tpot.mean))
     return part
 

@@ -56,10 +56,12 @@ def training(folder: Path) -> Iterator[Beside]:
 def servers(folder: Path) -> Iterator[Beside]:
     """LLMServingSim on servers that it replays: means of TTFT, TPOT and latency of 300 requests."""
     peer = PEERS["llmservingsim"]
-    for name, rows in replay.runs(folder).items():
-        for off, (what, pairs) in zip(peer["off"][name], replay.pairs_of(rows).items(), strict=True):
+    for run in replay.runs(folder):
+        for off, (what, pairs) in zip(peer["off"][run.name], run.pairs.items(), strict=True):
             error = fmean(a for a, _ in pairs) / fmean(b for _, b in pairs) - 1
-            yield Beside(f"{name}, mean {what}", len(pairs), peer["name"], abs(off), 100 * abs(error), peer["source"])
+            yield Beside(
+                f"{run.name}, mean {what}", len(pairs), peer["name"], abs(off), 100 * abs(error), peer["source"]
+            )
 
 
 def _mean(errors: list[float]) -> float:

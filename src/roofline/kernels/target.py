@@ -53,6 +53,9 @@ class Target:
 
     def _constants(self, dtype: str, kind: str) -> Constants:
         fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+        slower = self.engine.factor(self.chip.generation, "arithmetic")
+        if slower != 1 and kind in PRODUCTS:
+            fitted = replace(fitted, record=replace(fitted.record, compute=fitted.record.compute / slower))
         if kind == "decode" and self.engine.rereads:
             record = replace(fitted.record, group=1.0, l2=self.engine.rereads)
             return replace(fitted, record=record, grade=worse(fitted.grade, "B"))
@@ -163,6 +166,8 @@ class Path:
 
 
 WIDE = ("fp32", "bf16", "fp16")
+PRODUCTS = ("matmul", "quantised_matmul", "experts")
+"""Kinds of laws whose arithmetic an engine's factor slows."""
 MXFP8 = 1 + 1 / 32
 """Bytes of an 8-bit activation with one scale for every 32 values."""
 ONE_PASS = "sglang"

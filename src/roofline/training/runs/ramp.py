@@ -98,5 +98,5 @@ def within(ramp: tuple[RampedBatch, ...], tokens: float, e: TrainingEstimate) ->
     for x in ramp:
         number = min(x.steps, ceil_div(int(left), int(x.batch * e.tokens_each))) if left > 0 else 0
         rows.append(replace(x, steps=number))
-        left -= number * x.batch * e.tokens_each
+        left -= float(number * x.batch * e.tokens_each)
     return tuple(x for x in rows if x.steps)
