@@ -207,7 +207,9 @@ def cells(both: Both) -> tuple[object, ...]:
 
 
 def _short(value: object) -> object:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def write(page: Path, tallies: Sequence[Tally], scores: Sequence[GroupScore], called: Sequence[GroupScore]) -> None:
