@@ -169,6 +169,8 @@ def row(both: Both) -> str:
 
 def sentence(every: Sequence[Both]) -> str:
     """What the README says below its table."""
+    if not every:
+        return f"No system has {SHOWN} rows."
     middle = [median(figures) for figures in ([b.error for b in every], [b.told.median for b in every])]
     return (
         f"The median error of the middle one of all {len(every)} systems is {middle[0]:.1f} % by a default call, and "
@@ -205,7 +207,9 @@ def cells(both: Both) -> tuple[object, ...]:
 
 
 def _short(value: object) -> object:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
+    if value is None or value != value:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 def write(page: Path, tallies: Sequence[Tally], scores: Sequence[GroupScore], called: Sequence[GroupScore]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import replace
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -190,3 +191,19 @@ def test_lengths_in_an_array_join_the_queries_of_the_same_length() -> None:
 
 def replace_numbers(step: rl.Step) -> rl.Step:
     return step.with_queries(tuple(replace(q, count=np.array([q.count])) for q in step.queries))
+
+
+def test_ranks_that_share_experts_err_more_where_their_engine_was_not_fitted_on_servers() -> None:
+    """TensorRT-LLM's steps were fitted on servers of H100, vLLM's on one dense model alone."""
+    model, h100 = rl.load("Qwen/Qwen3-30B-A3B"), rl.chips()["h100-sxm"]
+    known = {name: engine.was_served_on(h100) for name, engine in rl.engines().items()}
+    assert (known["trtllm"], known["vllm"], known["sglang"], known["llama-cpp"]) == (True, False, False, False)
+    assert rl.engines()["sglang"].was_served_on(rl.chips()["h200-sxm"])
+
+    def unexplained(engine: str, layout: str) -> float:
+        e = rl.estimate(model, rl.decode(64, 1024), on="4xh100-sxm", layout=layout, engine=engine)
+        return float(e.plan.unexplained)
+
+    assert unexplained("trtllm", "dp=4,ep=4") == pytest.approx(hypot(0.10, 0.12))
+    assert unexplained("vllm", "dp=4,ep=4") == pytest.approx(hypot(0.10, 0.45))
+    assert unexplained("vllm", "tp=4") == pytest.approx(0.10)

@@ -23,7 +23,14 @@ from roofline.measured.accuracy.accuracy import SAMPLE, TOO_FAST, accuracy
 from roofline.measured.accuracy.csvs import CellError, TableRow, documented, measurement
 from roofline.measured.accuracy.fitted import FILE as FITTED_ON
 from roofline.measured.accuracy.fitted import WORDS, fits_of, fitted_table, fitted_words
-from roofline.measured.accuracy.measurements import QUANTITIES, SERVER, MeasuredRun, measured_run, predictions
+from roofline.measured.accuracy.measurements import (
+    QUANTITIES,
+    SERVER,
+    MeasuredRun,
+    as_called,
+    measured_run,
+    predictions,
+)
 from roofline.measured.accuracy.scoring import Scored, pooled, scores_of
 from roofline.measured.accuracy.tally import tally, tally_of_all
 
@@ -83,6 +90,33 @@ def test_every_quantity_is_predicted_as_the_library_does() -> None:
         (span,) = predictions([measured_run(quantity=quantity, seconds=1.0, model=GPT2, on="h100-sxm", **given_sizes)])
         assert isinstance(span, Span), (quantity, span)
         assert span.expected == pytest.approx(value, rel=1e-12), quantity
+
+
+def test_a_default_call_says_model_machine_sizes_formats_and_the_engines_name() -> None:
+    told = measured_run(
+        quantity="served-tpot", seconds=1.0, model=GPT2, on="h100-sxm", layout="tp=4", precision="fp8",
+        engine="vllm@0.11(max_num_seqs=8)", input=64, output=8, concurrency=4, rounds=10, input_cv=0.2,
+    )  # fmt: skip
+    called = as_called(told)
+    assert (called.where.on, called.where.layout, called.where.engine) == ("4xh100-sxm", None, "vllm")
+    assert called.where.precision == "fp8"
+    assert called.settings == {"input": 64, "output_tokens": 8, "concurrency": 4}
+    trained = measured_run(
+        quantity="training", seconds=1.0, model=GPT2, on="2xdgx-h100", layout="tp=2,dp=8,zero=1", engine="megatron",
+        batch=16, input=64, micro_batch=1, recipe="fp8", lora=16,
+    )  # fmt: skip
+    called = as_called(trained)
+    assert (called.where.on, called.where.layout) == ("2xdgx-h100", None)
+    assert called.settings == {"batch": 16, "input": 64, "recipe": "fp8", "lora": 16}
+
+
+def test_a_training_step_without_a_layout_is_predicted_for_its_own_sizes() -> None:
+    runs = [
+        measured_run(quantity="training", seconds=1.0, model=GPT2, on="2xh100-sxm", batch=b, input=64)
+        for b in (8, 8, 64)
+    ]
+    together, apart = predictions(runs), [predictions([r])[0] for r in runs]
+    assert [s.expected for s in together] == [s.expected for s in apart]  # type: ignore[union-attr]
 
 
 def test_rows_at_once_are_the_rows_one_by_one() -> None:
@@ -148,12 +182,28 @@ def test_what_has_no_roofline_has_no_error_of_it() -> None:
     assert (s.plain_mape, s.floor_exceeds, s.covered) == (None, None, 100)
 
 
+def test_ratios_are_of_predicted_over_measured() -> None:
+    s = scores_of(("f", "s", "all"), [scored([1.0] * 11, [1.0 / (0.5 + 0.1 * i) for i in range(11)])])
+    assert s.ratios == pytest.approx((0.6, 1.0, 1.4))
+
+
 def test_systems_are_pooled() -> None:
     lines = pooled({("f", "a", "x"): [scored([1.0], [1.0])], ("f", "b", "x"): [scored([1.0, 1.0], [2.0, 2.0])]})
     assert [(s.system, s.n) for s in lines] == [("a", 1), ("all", 3), ("b", 2)]
 
 
-@pytest.mark.parametrize(("n", "inside", "outside"), [(50, 40, False), (50, 30, True), (50, 50, True), (49, 49, False)])
+@pytest.mark.parametrize(
+    ("n", "inside", "outside"),
+    [
+        (50, 40, False),
+        (50, 30, True),
+        (50, 50, True),
+        (49, 49, False),
+        (50, 45, False),
+        (400, 355, True),
+        (400, 350, False),
+    ],
+)
 def test_groups_whose_interval_is_off(n: int, inside: int, outside: bool) -> None:
     part = scored([1.0] * n, [1.0] * inside + [9.0] * (n - inside))
     assert scores_of(("f", "s", "all"), [part]).outside == outside

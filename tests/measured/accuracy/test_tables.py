@@ -202,6 +202,37 @@ def test_why_rows_are_left_out(whole: accuracy.Report) -> None:
     assert reasons["of_nobody.csv", "nothing reads such a file"] == 2
 
 
+def test_a_result_is_kept_and_a_page_is_made_of_it(whole: accuracy.Report, tmp_path: Path) -> None:
+    kept = tmp_path / "kept.json"
+    kept.write_text(whole.text(), encoding="utf-8")
+    assert accuracy.read_report(kept) == whole
+    page = tmp_path / "accuracy.md"
+    page.write_text(f"by hand\n{accuracy.accuracy_page.MARK}\nof before", encoding="utf-8")
+    (tmp_path / "pictures").mkdir()
+    accuracy.main([str(kept), "--page", str(page), "--coverage"])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("by hand\n")
+    assert "of before" not in text
+    names = {path.name for path in (tmp_path / "accuracy").iterdir()}
+    assert names == {f"{name}.csv" for name in ("rows", "groups", "systems", "lines", "fitted", "left_out")}
+    assert (tmp_path / "pictures" / "accuracy.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_same_rows_are_scored_by_default_calls(whole: accuracy.Report) -> None:
+    told, called = ({(s.file, s.system, s.slice): s for s in scores} for scores in (whole.scores, whole.called))
+    assert called.keys() <= told.keys()
+    step = ("training_mlperf.csv", "b200", "pre-training")
+    assert told[step].n == called[step].n == 1
+    assert (accuracy.SYSTEMS, "b200", "training step, nemo") in told
+    assert not any(s.slice.startswith("FLOPs") for s in whole.called)
+
+
+def test_a_part_is_scored_over_another(whole: accuracy.Report) -> None:
+    part = accuracy.Report(whole.tallies[:1], whole.scores[:1], ())
+    assert part.over(whole) == whole
+    assert accuracy.Report().over(whole) == whole
+
+
 def test_a_row_of_section_a_that_f_corrects_is_superseded_and_one_that_f_repeats_is_scored_once(tmp_path: Path) -> None:
     head = "system,software,kernel_source,dtype,m,n,k,latency_ms,sample\n"
     old = [f"l40s,trtllm 9.9,x,fp8,{m},4096,4096,{t},random" for m, t in ((64, 0.05), (128, 0.06), (256, 0.07))]

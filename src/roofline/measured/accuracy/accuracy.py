@@ -46,7 +46,7 @@ class Accuracy(Result):
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """Groups of at least 50 rows whose 80 % interval holds less than 72 % or more than 88 % of them."""
+        """Groups of at least 50 rows of which the 80 % interval holds too few or too many (`off_aim`)."""
         return tuple(f"{s.system}, {s.slice}" for s in self.scores if s.outside)
 
 

@@ -125,7 +125,7 @@ def _machine_used(where: PlaceSettings) -> Machine:
     on: Machine = where.on
     used = deploy(on, where.layout)
     chips = used.cluster.chips if where.layout is None else used.chips
-    if isinstance(on, str) and chips == used.cluster.chips:
+    if isinstance(on, str) and chips == deploy(on).cluster.chips:
         return on
     name = used.chip.id if chips == 1 else f"{chips}x{used.chip.id}"
     try:

@@ -62,7 +62,7 @@ def accuracy_remarks(a: Accuracy) -> str:
     """Groups and rows that need attention."""
     lines = []
     if a.outside:
-        lines += [f"50 rows and more, and not 72 to 88 % of them in the 80 % interval: {'; '.join(a.outside)}"]
+        lines += [f"50 rows and more, and too few or too many of them in the 80 % interval: {'; '.join(a.outside)}"]
     lines += [f"row {p.row} left out: {p.why}" for p in a.problems[:MOST_PROBLEMS]]
     more = len(a.problems) - MOST_PROBLEMS
     return "\n".join([*lines, *([f"and {more} more: --json"] if more > 0 else [])])
