@@ -4,9 +4,10 @@
     PYTHONPATH=src:UNPACKED python benchmarks/emitted_configs.py UNPACKED [FRAMEWORK]
 
 UNPACKED has the packages' sources side by side. torchtitan: its `Trainer.Config`, on which the written function sets
-fields. DeepSpeed: its `DeepSpeedConfig`, which checks batch sizes. Megatron Core: `TransformerConfig`, `OptimizerConfig`
-and `DistributedDataParallelConfig` made with the written values. Megatron Bridge needs Transformer Engine to be
-imported, so its classes are read from the source. Modules that need a GPU or a package that is not there are left empty.
+fields. DeepSpeed: its `DeepSpeedConfig`, which checks batch sizes. Megatron Core: `TransformerConfig`,
+`OptimizerConfig` and `DistributedDataParallelConfig` made with the written values. Megatron Bridge needs Transformer
+Engine to be imported, so its classes are read from the source. Modules that need a GPU or a package that is not there
+are left empty.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -28,8 +29,8 @@ import roofline as rl
 from roofline.training.emit.make import hand_over
 
 EMPTY = (
-    "torchtitan.distributed.minimal_async_ep", "torchtitan.distributed.deepep", "torchvision", "datasets", "tensorboard",
-    "torch.utils.tensorboard", "torchdata",
+    "torchtitan.distributed.minimal_async_ep", "torchtitan.distributed.deepep", "torchvision", "datasets",
+    "tensorboard", "torch.utils.tensorboard", "torchdata",
 )  # fmt: skip
 """Modules that no config class needs."""
 DENSE, MIXTURE = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"
@@ -48,7 +49,7 @@ LAYOUTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 class NamesOf(ModuleType):
     """A module of which every name is a class without anything in it."""
 
-    __path__: list[str] = []
+    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -128,9 +129,7 @@ def _classes(*paths: Path) -> Mapping[str, set[str]]:
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                fields = {
-                    x.target.id for x in node.body if isinstance(x, ast.AnnAssign) and isinstance(x.target, ast.Name)
-                }
+                fields = {ast.unparse(x.target) for x in node.body if isinstance(x, ast.AnnAssign)}
                 own[node.name] = own.get(node.name, set()) | fields
                 bases.setdefault(node.name, set()).update(ast.unparse(b).rpartition(".")[2] for b in node.bases)
 

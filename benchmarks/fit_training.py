@@ -111,8 +111,8 @@ def row(run: MeasuredRun, mlperf: bool) -> FitRow:
     owner = engine_named(run.where.engine)
     apart = owner.plain() in {name for name, _ in FITTED}  # a release whose constants are its own
     return FitRow(
-        owner.plain() if apart else owner.like or owner.id, base.deployment.chip.generation, model, sparse, mlperf, same,
-        int(base.chips), seconds, slopes, run.seconds,
+        owner.plain() if apart else owner.like or owner.id, base.deployment.chip.generation, model, sparse, mlperf,
+        same, int(base.chips), seconds, slopes, run.seconds,
     )  # fmt: skip
 
 
