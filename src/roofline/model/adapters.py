@@ -74,7 +74,7 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
-def frozen(model: Model) -> Model:
+def with_frozen(model: Model) -> Model:
     """The model with no weight that learns."""
 
     def still(modules: Iterable[Module]) -> tuple[Module, ...]:

@@ -37,7 +37,7 @@ def forward_span(stages: Sequence[Stage], micro_batches: Count) -> Span:
     return total(forwards) + sends + reduce(Span.most, forwards).times(micro_batches - 1)
 
 
-def beside(own: Sequence[Stage], second: Sequence[Stage], of: SecondModel, step: Training) -> tuple[Stage, ...]:
+def with_second(own: Sequence[Stage], second: Sequence[Stage], of: SecondModel, step: Training) -> tuple[Stage, ...]:
     """The stages with the weights of the second model's, and with a teacher's logits of one micro-batch."""
     micro = with_batch(step, step.micro_batch)
     stages = []

@@ -9,7 +9,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, Where
 from roofline.declared.kinds import EngineName, Given, ModelName, Names, OneTokens, Switch, Whole, WholeOrNone
 from roofline.declared.question import group
-from roofline.model.adapters import frozen, named_targets, with_context, with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_context, with_drafts, with_frozen, with_lora
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.training import RECOMPUTE
@@ -77,7 +77,7 @@ class Learner:
         other = built if self.teacher is None else model_of(self.teacher)
         if other.vocab != built.vocab:
             raise InputError("teacher", other.name, f"a model with the same {built.vocab} tokens, not {other.vocab}")
-        return frozen(other if self.context_length is None else with_context(other, self.context_length))
+        return with_frozen(other if self.context_length is None else with_context(other, self.context_length))
 
     def of(self, model: Model | Source) -> Model:
         """The model that trains: of another context, with multi-token-prediction layers, with adapters on frozen

@@ -32,7 +32,7 @@ from roofline.training.passes import (
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
 from roofline.training.replicas.stragglers import waiting_of
-from roofline.training.second_model import beside, forward_busy, forward_span, plainly
+from roofline.training.second_model import forward_busy, forward_span, plainly, with_second
 from roofline.work.training import V_SHAPED, Training, with_batch
 
 
@@ -135,7 +135,7 @@ def estimated(asked: TrainingSetup, step: Training, micro_batches: Count, shared
     if asked.second is not None:
         other, still = asked.second.setup, plainly(step)
         frozen = stages_of(other, still, Shared())
-        stages = beside(stages, frozen.order, asked.second, step)
+        stages = with_second(stages, frozen.order, asked.second, step)
         shown = replicas_and_update(frozen, other, still, micro_batches, Shared())[1] if spread.zero == 3 else NOTHING
         second, busy = forward_span(frozen.order, micro_batches) + shown, forward_busy(frozen.order, asked.second, step)
     work = passes + second + reduction + gathering + update
