@@ -1,10 +1,11 @@
 """Fits what an engine's host adds to a step, on measured static batches; prints the lines for engines/engines.toml.
 
-Then, chip generation by generation of those that nobody timed op by op under that engine, how much longer its products,
-attention and streams take than the kernels alone; and apart from these, before them, the seconds that the first batch
-of a cold process waits.
+Then, chip generation by generation of those that nobody timed op by op under that engine: how much longer the
+arithmetic of products, attention, streams and the latency of collectives take than alone, what the host adds to a step
+and to a sequence, and how the heads of a group read the cache. Apart from these, before them, the seconds that the
+first batch of a cold process waits. --left-out adds the errors with each model left out in turn.
 
-    python benchmarks/fit_engines.py DIR [--held-out] [--only hosts] [--values FILE]
+    python benchmarks/fit_engines.py DIR [--held-out] [--only hosts] [--left-out] [--values FILE]
 
 The kernels are those of the shipped constants and are not touched. For each engine a grid over `step_s`, `sequence_s`
 and `rereads` is searched for the least mean |log(predicted / measured)|; the error beside it is of five folds of the
@@ -86,10 +87,11 @@ def errors(rows: list[Sample]) -> NDArray[np.float64]:
 
 
 SLOWED = {"mi250": "cdna2", "mi300x": "cdna3", "max-1550": "xe-hpc"}
-KINDS = ("products", "attention", "streams")
-MORE_KINDS = {"max-1550": ("latency",)}
-"""Kinds beside KINDS that a chip's rows tell apart: on two and four Max 1550 a step of one sequence takes 40 and 60 ms
-more than on one, whatever the length, which no factor of products or streams is like."""
+FACTORS = {"arithmetic": (2.0, 4.0), "attention": (2.0, 4.0), "streams": (2.0, 8.0), "latency": (2.0, 50.0)}
+"""Term of `slower` → where its two fits start, of which the better counts; 1 is the least."""
+HOSTS = {"step_s": (1e-3, 1e-3), "sequence_s": (1e-4, 1e-4), "rereads": (2.0, 1.0)}
+"""Term of `generations` → where its fits start. Rows of one sequence tell a step's host seconds, rows of a layer's
+share on eight chips a sequence's; models with and without grouped heads tell how a group's heads read the cache."""
 
 
 def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
@@ -121,48 +123,75 @@ def start_up(runs: Sequence[MeasuredRun]) -> float:
     return float(np.polyfit(lengths, [run.seconds for run in cold], 1)[1])
 
 
-def with_terms(engine: Engine, generation: str, factors: Mapping[str, float], start: float) -> Engine:
-    """The engine with other factors and another start-up on a generation; nothing is said of intervals."""
-    starts = {**engine.starts, generation: start}
-    return replace(engine, slower={**engine.slower, generation: dict(factors)}, starts=starts)
+def with_terms(engine: Engine, generation: str, terms: Mapping[str, float], start: float) -> Engine:
+    """The engine with other factors, host times and start-up on a generation; nothing is said of intervals."""
+    factors, host = ({k: v for k, v in terms.items() if k in names} for names in (FACTORS, HOSTS))
+    return replace(
+        engine, slower={**engine.slower, generation: factors}, generations={**engine.generations, generation: host},
+        starts={**engine.starts, generation: start},
+    )  # fmt: skip
+
+
+Logs = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class SlowedFit:
-    """What whole batches on a generation say: its factors, seconds of a cold start, the rows, and their errors.
+    """What whole batches on a generation say: its terms, seconds of a cold start, and the errors of the rows."""
 
-    median: of |predicted / measured − 1|. within: what four fifths of |log(predicted / measured)| are within.
-    """
-
-    factors: Mapping[str, float]
+    terms: Mapping[str, float]
     start: float
-    rows: int
-    median: float
-    within: float
+    logs: Logs
+
+    @property
+    def within(self) -> float:
+        """What four fifths of |log(predicted / measured)| are within."""
+        return float(np.quantile(np.abs(self.logs), 0.8))
 
 
-def slowdowns(folder: Path, name: str, chip: str) -> SlowedFit:
-    """The factors of a generation, the seconds of its cold start being fitted apart, before them."""
-    kinds, generation = (*KINDS, *MORE_KINDS.get(chip, ())), SLOWED[chip]
-    runs = batches(folder, name, chip)
-    start = start_up(runs)
+def logs_of(runs: Sequence[MeasuredRun], generation: str, terms: Mapping[str, float], start: float) -> Logs:
+    """log(predicted / measured) of batches with other terms."""
+    engines = {run.where.engine for run in runs}
+    changed = {name: with_terms(engine_named(name), generation, terms, start) for name in engines}
+    others = [replace(run, where=replace(run.where, engine=changed[run.where.engine])) for run in runs]
+    pairs = zip(runs, predictions(others), strict=True)
+    return np.array([np.log(float(span.expected) / run.seconds) for run, span in pairs if isinstance(span, Span)])
 
-    def logs_at(point: NDArray[np.float64]) -> NDArray[np.float64]:
-        factors = dict(zip(kinds, np.exp(np.abs(point)).tolist(), strict=True))
-        engines = {run.where.engine for run in runs}
-        terms = {name: with_terms(engine_named(name), generation, factors, start) for name in engines}
-        changed = [replace(run, where=replace(run.where, engine=terms[run.where.engine])) for run in runs]
-        pairs = zip(runs, predictions(changed), strict=True)
-        logs = [np.log(float(span.expected) / run.seconds) for run, span in pairs if isinstance(span, Span)]
-        return np.abs(np.array(logs))
 
-    best = minimize(
-        lambda x: float(np.mean(logs_at(x))), np.full(len(kinds), 0.7), method="Nelder-Mead",
-        options={"maxfev": 300, "xatol": 0.01, "fatol": 0.0005},
-    )  # fmt: skip
-    logs = logs_at(best.x)
-    factors = dict(zip(kinds, np.exp(np.abs(best.x)).tolist(), strict=True))
-    return SlowedFit(factors, start, len(runs), float(np.median(np.expm1(logs))), float(np.quantile(logs, 0.8)))
+def slowdowns(runs: Sequence[MeasuredRun], generation: str) -> SlowedFit:
+    """The terms of a generation, the seconds of its cold start being fitted apart, before them."""
+    start, names = start_up(runs), (*FACTORS, *HOSTS)
+
+    def named(point: Logs) -> dict[str, float]:
+        return {k: float(np.exp(max(x, 0.0) if k in FACTORS else x)) for k, x in zip(names, point, strict=True)}
+
+    def loss(point: Logs) -> float:
+        return float(np.mean(np.abs(logs_of(runs, generation, named(point), start))))
+
+    found = []
+    for first in np.log([*FACTORS.values(), *HOSTS.values()]).T:
+        simplex = np.vstack([first, first + 0.6 * np.eye(len(first))])
+        options = {"maxfev": 400, "xatol": 0.01, "fatol": 0.0005, "initial_simplex": simplex}
+        found.append(minimize(loss, first, method="Nelder-Mead", options=options))
+    terms = named(min(found, key=lambda best: float(best.fun)).x)
+    return SlowedFit(terms, start, logs_of(runs, generation, terms, start))
+
+
+def left_out(runs: Sequence[MeasuredRun], generation: str) -> Logs:
+    """Errors of batches whose model took no part."""
+    models = [str(getattr(run.model, "name", run.model)) for run in runs]
+    parts = []
+    for name in dict.fromkeys(models):
+        rest, out = ([r for r, m in zip(runs, models, strict=True) if (m == name) is same] for same in (False, True))
+        fit = slowdowns(rest, generation)
+        parts.append(logs_of(out, generation, fit.terms, fit.start))
+        print(f"# without {name}: median {median(parts[-1]):.1f} % of its {len(out)} rows", flush=True)
+    return np.concatenate(parts)
+
+
+def median(logs: Logs) -> float:
+    """Median of |predicted / measured − 1|, in percent."""
+    return float(100 * np.median(np.abs(np.expm1(logs))))
 
 
 POINTS = list(product(REREADS, STEP_S, SEQUENCE_S))
@@ -222,22 +251,28 @@ def held_out_page(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def slower_values(folder: Path) -> dict[str, dict[str, float]]:
-    """Table of an engine → its slow-downs and start-up; printed as they come."""
+def slower_values(folder: Path, apart: bool = False) -> dict[str, dict[str, float]]:
+    """Table of an engine → its slow-downs, host times and start-up by generation; printed as they come.
+
+    apart: print the error with each model left out in turn too.
+    """
     found: dict[str, dict[str, float]] = {}
     name = ENGINES["vLLM"]
     for chip, generation in SLOWED.items():
-        fit = slowdowns(folder, name, chip)
-        values = {**{kind: float(f"{x:.2f}") for kind, x in fit.factors.items()}, "within": float(f"{fit.within:.2f}")}
-        values |= {"latency": float(f"{fit.factors['latency']:.0f}")} if "latency" in fit.factors else {}
-        found[f"{name}.slower.{generation}"] = values
-        lines = "\n".join(f"{kind} = {factor}" for kind, factor in values.items())
-        print(
-            f"[{name}.slower.{generation}]  # {fit.rows} rows, median {100 * fit.median:.1f} %\n{lines}\n", flush=True
-        )
+        runs = batches(folder, name, chip)
+        fit = slowdowns(runs, generation)
+        factors, host = ({k: float(f"{fit.terms[k]:.3g}") for k in names} for names in (FACTORS, HOSTS))
+        tables = {f"{name}.slower.{generation}": factors | {"within": float(f"{fit.within:.2f}")}}
+        tables[f"{name}.generations.{generation}"] = host
+        print(f"# {chip}: {len(runs)} rows, median {median(fit.logs):.1f} %", flush=True)
         if fit.start:
-            found[f"{name}.starts"] = {generation: float(f"{fit.start:.1f}")}
-            print(f"[{name}.starts]\n{generation} = {fit.start:.1f}\n", flush=True)
+            tables[f"{name}.starts"] = {generation: float(f"{fit.start:.1f}")}
+        for table, values in tables.items():
+            lines = "\n".join(f"{kind} = {value}" for kind, value in values.items())
+            print(f"[{table}]\n{lines}\n", flush=True)
+        if apart:
+            print(f"# each model left out: median {median(left_out(runs, generation)):.1f} %\n", flush=True)
+        found |= tables
     return found
 
 
@@ -259,6 +294,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--held-out", action="store_true", help="the errors apart from the fit, as Markdown")
+    parser.add_argument("--left-out", action="store_true", help="errors of slow-downs with each model left out too")
     parser.add_argument("--only", default="hosts,slower", help="hosts or slower")
     parser.add_argument("--values", type=Path, help="a JSON file for the values")
     given = parser.parse_args()
@@ -266,7 +302,7 @@ def main() -> None:
         print(held_out_page(given.folder), end="")
         return
     found = host_values(given.folder) if "hosts" in given.only else {}
-    found |= slower_values(given.folder) if "slower" in given.only else {}
+    found |= slower_values(given.folder, given.left_out) if "slower" in given.only else {}
     if given.values:
         given.values.write_text(json.dumps(found, indent=1), encoding="utf-8")
 

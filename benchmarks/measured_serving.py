@@ -218,8 +218,6 @@ def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
     })  # fmt: skip
 
 
-UNTOLD = "ttft,users alone"
-"""The group of TTFTs of which nothing is said but machine, lengths and users."""
 EVENLY = 0.2 / 12**0.5 / 0.9
 """Coefficient of variation of lengths drawn evenly from [0.8·L, L]."""
 CAPPED = 2
@@ -228,11 +226,7 @@ CAPPED_FROM = 512
 
 
 def servers(r: TableRow) -> Iterator[MeasuredRun]:
-    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L].
-
-    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths, users and
-    formats. The cache's is one of these: a script asks for fp8 where half of the users would wait for memory in bf16.
-    """
+    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
     if r.text("source").startswith("nvidia_"):
@@ -271,13 +265,6 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
             precision=formats, rounds=None if in_step else sent, input_cv=varied, output_cv=varied,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
-        )  # fmt: skip
-    if r.text("ttft_ms"):
-        yield measured_run(
-            quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
-            on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
-            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=released, system=chip,
-            precision=formats, slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
 
@@ -503,19 +490,50 @@ def rates(r: TableRow) -> Iterator[MeasuredRun]:
         )  # fmt: skip
 
 
+NEURON_LEVELS: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "trn1.32xlarge": ("torus", (4, 4)), "inf2.48xlarge": ("ring", ()),
+}  # fmt: skip
+"""Instance → how NeuronLink joins its chips (AWS Neuron documentation, Trn1 and Inf2 architecture)."""
+CORES = 2
+"""NeuronCores of a chip, each of which is a rank of its own to Transformers NeuronX."""
+
+
+@cache
+def padded_model(name: str, ranks: int) -> rl.Model:
+    """A model whose heads and inner width are padded to a multiple of the ranks, and keys' and values' copied to each.
+
+    Transformers NeuronX does so where the ranks do not divide them (its developer guide, grouped-query attention).
+    CodeLlama is Llama 2 with a context of 16,384 tokens (arXiv:2308.12950).
+    """
+    own = model_of_row(name)
+    raw = dict(catalog_config(ALIASES.get(name, name)))
+    heads, width = int(raw["num_attention_heads"]), int(raw["hidden_size"])
+    kv, longer = int(raw.get("num_key_value_heads", heads)), {"max_position_embeddings": 16384}
+    raw |= longer if name.startswith("CodeLlama") else {}
+    if heads % ranks == 0:
+        return rl.load(raw) if name.startswith("CodeLlama") else own
+    whole, inner = (-(-n // ranks) * ranks for n in (heads, int(raw["intermediate_size"])))
+    return rl.load({
+        **raw, "num_attention_heads": whole, "intermediate_size": inner,
+        "num_key_value_heads": whole if kv == heads else max(kv, ranks),
+        "head_dim": width // heads,
+    })  # fmt: skip
+
+
 def neuron(r: TableRow) -> Iterator[MeasuredRun]:
-    """AWS Neuron: a static batch on all chips of an instance; two cores a chip."""
+    """AWS Neuron: a static batch on all chips of an instance, two cores of a chip being one rank here."""
     chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
     formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
     if formats is None:
         raise LeftOutError("ambiguous: formats that have no name")
-    link = chip_named(chip).link or 0.0
-    instance = Cluster(r.text("instance"), chip, (Level("node", chips, link, 2e-6, "mesh"),))
+    kind, axes = NEURON_LEVELS[r.text("instance")]
+    level = Level("node", chips, chip_named(chip).link or 0.0, 2e-6, kind, axes=axes)
+    model_of_row(r.text("model"))
     for what in ("tpot", "ttft"):
         yield measured_run(
-            quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=model_of_row(r.text("model")),
-            on=instance, layout=f"tp={chips}", precision=formats, batch=r.whole("batch"),
-            input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
+            quantity=what, seconds=r.number(f"{what}_p50_ms") / 1e3, model=padded_model(r.text("model"), chips * CORES),
+            on=Cluster(r.text("instance"), chip, (level,)), layout=f"tp={chips}", precision=formats,
+            batch=r.whole("batch"), input=r.whole("in_len"), output=r.whole("out_len"), system=chip, slices=(what,),
         )  # fmt: skip
 
 
@@ -716,9 +734,69 @@ def pools(r: TableRow) -> Iterator[MeasuredRun]:
         )  # fmt: skip
 
 
+DSTACK, TPU = "serving_dstack.csv", "tpu_recipes.csv"
+DSTACK_CHIPS: Mapping[str, str] = {"H100 SXM5": "h100-sxm", "MI300X": "mi300x"}
+DSTACK_FORMATS: Mapping[str, str] = {"meta-llama": "ffn=fp8", "amd": "weights=fp8"}
+"""Publisher of a checkpoint → its formats: Meta's leaves attention in bf16 (arXiv:2407.21783 §6.2), AMD's does not.
+Neither run names a cache in fp8."""
+
+
+def dstack(r: TableRow) -> Iterator[MeasuredRun]:
+    """Llama-3.1-405B by vLLM of late 2024 on eight chips: a whole batch of equal requests, all sent at once."""
+    if r.text("kind") != "static batch":
+        raise LeftOutError("ambiguous: an overloaded server, whose queue never was in a steady state")
+    chip, tp = chip_of_row(DSTACK_CHIPS.get(r.text("chip"))), r.whole("tp")
+    engine = of_release("vllm", r.text("engine_version").partition(".post")[0].partition(".dev")[0])
+    formats = DSTACK_FORMATS[r.text("checkpoint").partition("/")[0]]
+    yield measured_run(
+        quantity="latency", seconds=r.number("e2e_latency_s"), model=model_of_row(r.text("model")),
+        on=several(chip, tp), layout=f"tp={tp}", precision=formats,
+        engine=f"{engine}(eager=1)" if "--enforce-eager" in r.text("launch") else engine,
+        batch=r.whole("batch_size"), input=r.whole("input_len"), output_tokens=r.whole("output_len"), system=chip,
+        slices=("all",),
+    )  # fmt: skip
+
+
+TPU_CHIPS: Mapping[str, str] = {"TPU v5p": "tpu-v5p", "TPU v6e": "tpu-v6e", "TPU v7": "tpu-v7"}
+DEVICES = {"tpu-v7": 2}
+"""Chip → the devices that JAX sees of one, which recipes count; 1 of others."""
+
+
+def tpu_servers(r: TableRow) -> Iterator[MeasuredRun]:
+    """vLLM on TPUs: TPOT, or seconds of a generated token where the recipe has no more.
+
+    Two devices of one chip are taken for one, so that tp = 2 on a chip of v7 is no parallelism. With data-parallel
+    attention every rank holds `max_num_seqs` sequences. Prompts and answers of v7 are drawn from [0.8·L, L].
+    """
+    if not r.text("output_tokens_per_s") or not r.text("output_len"):
+        raise LeftOutError("no answers: a model that reads prompts alone")
+    chip, chips, apart = (
+        chip_of_row(TPU_CHIPS.get(r.text("chip"))),
+        r.whole("num_chips"),
+        "dp-attention" in r.text("parallelism"),
+    )
+    drawn = "[0.8 x, x]" in r.text("note") + r.text("anomaly")
+    share, varied = (0.9, EVENLY) if drawn else (1.0, 0.0)
+    held = r.whole("max_num_seqs") * (chips * DEVICES.get(chip, 1) if apart else 1)
+    name = r.text("model").removesuffix("-FP8")
+    model = model_of_row(name if known_model(name) else f"Qwen/{name}")
+    fp8 = r.text("precision").startswith("fp8")
+    formats = f"weights={'fp8-block' if r.text('model').endswith('-FP8') else 'fp8'},kv=fp8" if fp8 else None
+    told = "tpot" if r.text("tpot_mean_ms") else "token"
+    yield measured_run(
+        quantity=f"served-{told}", model=model, on=several(chip, chips),
+        seconds=r.number("tpot_mean_ms") / 1e3 if told == "tpot" else 1 / r.number("output_tokens_per_s"),
+        layout=f"dp={chips},ep={chips}" if apart else f"tp={chips}", precision=formats,
+        engine=f"vllm(max_num_seqs={r.whole('max_num_seqs')},max_num_batched_tokens={r.whole('max_num_batched_tokens')})",
+        input=int(share * r.whole("input_len")), output_tokens=int(share * r.whole("output_len")),
+        concurrency=min(r.whole("max_concurrency"), held), input_cv=varied, output_cv=varied, system=chip,
+        slices=("serving", f"serving,{chip}"),
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     STATIC: static_batches, FASTER: faster_transformer, SERVING: servers, TRTLLM: trtllm_batches,
     PREFILLS: trtllm_prefills, GPT_FAST: gpt_fast, ROCM: rocm, RATES: rates, NEURON: neuron, LOCAL: local_machines,
     SATURATED: saturated, PUBLISHED: published_nodes, ENERGY: energy_servers, NEBIUS: nebius,
-    POOLS: pools,
+    POOLS: pools, DSTACK: dstack,
 }  # fmt: skip

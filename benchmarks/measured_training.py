@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import roofline as rl
-from measured_serving import LeftOutError, chip_id
+from measured_serving import DEVICES, TPU, TPU_CHIPS, LeftOutError, chip_id, tpu_servers
 from roofline.measured.accuracy.accuracy import Reader
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
@@ -319,8 +319,59 @@ def prime(r: TableRow) -> Iterator[MeasuredRun]:
     )  # fmt: skip
 
 
+TPU_MODELS: Mapping[str, str] = {
+    "Llama2-70B": "meta-llama/Llama-2-70b-hf", "Llama3.1-8B": "meta-llama/Llama-3.1-8B",
+    "Llama3.1-70B": "meta-llama/Llama-3.1-70B", "llama3.1-70b": "meta-llama/Llama-3.1-70B",
+    "gemma4-26b": "google/gemma-4-26B-A4B", "qwen3-235b-a22b": "Qwen/Qwen3-235B-A22B",
+}  # fmt: skip
+STORED: Mapping[str, tuple[str, ...]] = {
+    "qkv_proj": ("qkv_proj", "query_proj", "key_proj", "value_proj"), "attention": ("context",),
+    "o_proj": ("out_proj",), "down_proj": ("mlpwo",),
+}  # fmt: skip
+"""Module → MaxText's names of outputs: where one is kept, on the device or the host, it does not run again."""
+EXPERTS = ("experts_gate_up_proj", "experts_act", "experts_down_proj", "experts_combine")
+"""What runs again of routed experts."""
+
+
+def maxtext(r: TableRow) -> Iterator[MeasuredRun]:
+    """MaxText on TPUs: seconds of a step of FSDP over all chips, context parallelism apart.
+
+    A chip of v7, two devices to JAX, is one rank with both of their sequences. What a policy does not keep is run
+    again. Layer inputs that it offloads are in the host's memory; of v7, whose link to it is not published, on the
+    chip. Weights are fp32 and multiplied in bf16 or fp8.
+    """
+    if r.text("kind") == "serving":
+        yield from tpu_servers(r)
+        return
+    if not r.text("global_batch"):
+        raise LeftOutError("ambiguous: neither batch nor layout given")
+    if "not the logged run" in r.text("anomaly"):
+        raise LeftOutError("ambiguous: the shown config is not the logged run")
+    chip, chips, name = TPU_CHIPS.get(r.text("chip")), r.whole("num_chips"), TPU_MODELS.get(r.text("model"))
+    if chip is None or name is None:
+        raise LeftOutError("no such model in the catalog" if chip else "no such chip in the catalog")
+    degrees = dict(re.findall(r"ici_(context)=(\d+)", r.text("parallelism")))
+    cp = max(1, int(degrees.get("context", 1)) // DEVICES.get(chip, 1))
+    layout = rl.Layout(dp=chips // cp, cp=cp, zero=3, exchange="all_gather" if cp > 1 else "ring")
+    model, items = _long(name), dict(re.findall(r"(\w+)=(\w+)", r.text("remat_items")))
+    kept = {item for item, where in items.items() if where in ("offload", "device")}
+    names = [m.name for m in model.layers[-1].modules if "norm" not in m.name]
+    ops = [op for name in names for op in (EXPERTS if name == "experts" else (name,))]
+    again = tuple(op for op in ops if not kept.intersection(STORED.get(op, ())))
+    to_host = items.get("decoder_layer_input") == "offload" and chip not in DEVICES
+    options: dict[str, Any] = {"offload": ("activations",)} if to_host else {}
+    batch = r.whole("global_batch")
+    yield measured_run(
+        quantity="training", seconds=r.number("step_s"), engine="maxtext", model=model, on=_cluster(chip, chips),
+        layout=layout, batch=batch, input=r.whole("seq_len"), system=chip, slices=("training", f"training,{chip}"),
+        micro_batch=batch // layout.dp, recompute="full" if r.text("remat_policy") == "full" else again,
+        recipe="fp8" if r.text("precision").startswith("fp8") else "bf16", **options,
+    )  # fmt: skip
+
+
 READERS: Mapping[str, Reader] = {
     MEGATRON: megatron, SIMUMAX: simumax, FOUNDRY: foundry, BRIDGE: bridge, MLPERF: mlperf, TITAN: titan, PRIME: prime,
+    TPU: maxtext,
 }  # fmt: skip
-ONLY_SCORED = frozenset({PRIME})
+ONLY_SCORED = frozenset({PRIME, TPU})
 """Tables that no constant is fitted on."""

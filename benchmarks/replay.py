@@ -14,48 +14,74 @@ import csv
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import roofline as rl
 from measured_serving import of_release
 from roofline.engines.engine import engine_named
+from roofline.inference.settings import Setup
 from roofline.serving.simulate.recorder import Row
 
 FILE = "requests_llmservingsim.csv"
 MACHINES = {"1xRTX 4090": "rtx-4090", "2xRTX PRO 6000 (PCIe)": "2xrtx-pro-6000-server"}
 
 
-def main() -> None:
-    """Prints a line for each run."""
+Logged = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A run, and of each request the seconds simulated and measured of TTFT, latency and, after one token, TPOT."""
+
+    name: str
+    asked: Setup
+    pairs: dict[str, list[tuple[float, float]]]
+
+
+def replays(rows: Iterable[Logged]) -> Iterator[Replayed]:
+    """Each run of the table."""
     runs = defaultdict(list)
-    with (Path(sys.argv[1]) / FILE).open(newline="") as handle:
-        for row in csv.DictReader(handle):
-            runs[row["run"]].append(row)
-    for name, rows in runs.items():
-        first = rows[0]
+    for row in rows:
+        runs[row["run"]].append(row)
+    for name, logged in runs.items():
+        first = logged[0]
         settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
         engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
-        seen = replayed(rows, engine)
+        asked, seen = replayed(logged, engine)
         before = engine_named(engine).before
         pairs: dict[str, list[tuple[float, float]]] = {"TTFT": [], "TPOT": [], "latency": []}
-        for row, told in zip(rows, seen, strict=True):
+        for row, told in zip(logged, seen, strict=True):
             queued, begun, done = (float(row[f"{k}_s"]) for k in ("queued", "first_token", "last_token"))
             late, more = float(before(int(row["input_tokens"]))), int(row["output_tokens"]) - 1
             pairs["TTFT"].append((told[7] - late, begun - queued))
             pairs["latency"].append((told[9] - late, done - queued))
             if more and told[8] is not None:
                 pairs["TPOT"].append((told[8], (done - begun) / more))
-        ratio = {k: median(a for a, _ in v) / median(b for _, b in v) for k, v in pairs.items()}
+        yield Replayed(name, asked, pairs)
+
+
+def runs(folder: Path) -> Iterator[Replayed]:
+    """Each run of the folder's table."""
+    with (folder / FILE).open(newline="") as handle:
+        yield from replays(csv.DictReader(handle))
+
+
+def main() -> None:
+    """Prints a line for each run."""
+    for run in runs(Path(sys.argv[1])):
+        ratio = {k: median(a for a, _ in v) / median(b for _, b in v) for k, v in run.pairs.items()}
         medians = ", ".join(f"{k} {median(a for a, _ in v):.4g} s simulated, {median(b for _, b in v):.4g} measured"
-                            for k, v in pairs.items())  # fmt: skip
-        print(f"{name}: {medians}")
+                            for k, v in run.pairs.items())  # fmt: skip
+        print(f"{run.name}: {medians}")
         print("  simulated over measured: " + ", ".join(f"{k} {r:.3f}" for k, r in ratio.items()))
         print("  over TPOT's: " + ", ".join(f"{k} {ratio[k] / ratio['TPOT']:.3f}" for k in ("TTFT", "latency")))
 
 
-def replayed(rows: list[dict[str, str]], engine: str) -> list[Row]:
-    """What a simulation of the same requests has of each, in their order."""
+def replayed(rows: list[Logged], engine: str) -> tuple[Setup, list[Row]]:
+    """What is simulated, and what the simulation of the same requests has of each, in their order."""
     seen: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.csv"
@@ -64,8 +90,8 @@ def replayed(rows: list[dict[str, str]], engine: str) -> list[Row]:
             writer.writerow(["time", "input", "output"])
             writer.writerows([r["arrival_s"], r["input_tokens"], r["output_tokens"]] for r in rows)
         on, layout = MACHINES[rows[0]["chips"]], rows[0]["layout"]
-        rl.simulate(rows[0]["model"], on=on, layout=layout, engine=engine, trace=str(trace), written=seen.append)
-    return sorted(seen)
+        told = rl.simulate(rows[0]["model"], on=on, layout=layout, engine=engine, trace=str(trace), written=seen.append)
+    return told.asked, sorted(seen)
 
 
 if __name__ == "__main__":

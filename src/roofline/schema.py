@@ -50,7 +50,8 @@ RESULTS = {
     "whatif.sensitivity.sensitivity": "Sensitivity",
     "whatif.codesign": "Codesign",
     "views.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
+    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot RatiosPlot "
+    "EnergyPlot",
     "measured.compare.comparison": "Comparison",
     "measured.compare.benchmarks": "ComparedResults",
     "measured.compare.bench_fit": "BenchFit",

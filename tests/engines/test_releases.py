@@ -126,6 +126,8 @@ def test_a_cache_has_the_format_that_nvfp4_checkpoints_ask_for_since_0_14() -> N
 
 def test_what_a_release_lacks() -> None:
     assert engine_named("vllm@0.12").fuses == ["nvfp4"]
+    sampled = [engine_named(f"vllm@{x}").sampled_bytes for x in ("0.10.2", "0.11", "0.11.1", "0.15", "0.16")]
+    assert sampled == [14.0, 14.0, 38.4, 38.4, 14.0]
     assert engine_named("vllm@0.11").fuses == []
     assert engine_named("vllm@0.11").kernel("mxfp4", "blackwell") is None
     assert engine_named("vllm@0.12").kernel("mxfp4", "blackwell") == "w4a8_mxfp4_mxfp8"

@@ -30,6 +30,7 @@ def test_the_words_of_each_engine() -> None:
         "trtllm(free_gpu_memory_fraction=0.8,max_batch_size=64,max_num_tokens=1024,tokens_per_block=64)"
     )
     assert (trtllm.share, trtllm.most_running, trtllm.chunk, trtllm.block) == (0.8, 64, 1024, 64)
+    assert (trtllm.splits, engine_named("trtllm(enable_chunked_prefill=1)").splits) == (False, True)
 
 
 def test_general_words_spaces_and_hyphens() -> None:

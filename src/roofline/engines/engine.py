@@ -69,6 +69,8 @@ class Engine:
     host seconds per kernel launch, a lower bound for each op; 0 with CUDA graphs. `eager`: no CUDA graphs,
     `eager_launch_s` host seconds per launch.
 
+    `generations`: generation → its own host times and `rereads`, where whole models were measured on other hosts.
+
     Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache
     block. `rows`: sparse caches have rows that mix formats (`inference/memory/cache_rows.py`). `paged`: hybrid
     caches are allocated in groups of equal pages (`inference/memory/hybrid_blocks.py`). `profiled`: before serving,
@@ -87,8 +89,9 @@ class Engine:
     arriving meanwhile joins the step after it.
 
     Slowdown, network. `slower`: generation → factors by which products, attention, collectives and their `latency` take
-    longer than in isolation, because of clocks under sustained load and interference; `within` there: for kernels that
-    were not measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
+    longer than in isolation, because of clocks under sustained load and interference; `arithmetic` there: factor on the
+    arithmetic of products alone, whose bytes take as long as before; `within` there: for kernels that were not
+    measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
     not fitted. `network`: software whose collectives apply, if not `software`. `dispatcher`: expert-parallel exchange:
     DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
     to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips. `decodes`: format in which a
@@ -156,6 +159,7 @@ class Engine:
     queues: bool = False
     rereads: float = 0.0
     launch_s: float = 0.0
+    generations: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     slower: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unfused: Mapping[str, float] = field(default_factory=dict)
     decodes: str = ""
@@ -217,13 +221,14 @@ class Engine:
 
     def on(self, chip: Chip) -> Engine:
         """Apply the engine's defaults for a chip, except to settings that were given or differ from the catalog."""
-        if self.id not in engines() or not (self.by_chip or self.softwares):
+        if self.id not in engines() or not (self.by_chip or self.softwares or self.generations):
             return self
         usual = _of_release(self.id, self.release)
         own = self.softwares.get(chip.kind, self.softwares.get(chip.vendor, self.software))
         given = fields_of(self.asked, self.words)
         kept = {name for name in CHIP_SETTINGS if getattr(self, name) != getattr(usual, name)} | given
-        settings = {k: v for k, v in chip_settings(self.by_chip, chip).items() if k not in kept}
+        usual_here = chip_settings(self.by_chip, chip) | dict(self.generations.get(chip.generation, {}))
+        settings = {k: v for k, v in usual_here.items() if k not in kept}
         settings |= {"overhead_bytes": self.overheads[chip.kind]} if chip.kind in self.overheads else {}
         engine = replace(self, software=own, **settings)
         if self.budget == "sglang" and "share" not in kept:
@@ -241,6 +246,16 @@ class Engine:
     def runs_on(self, chip: Chip) -> bool:
         """Whether its documentation lists the generation or the kind of the chip."""
         return chip.generation in self.serves or chip.kind in self.serves
+
+    def was_served_on(self, chip: Chip) -> bool:
+        """Whether times of its steps were fitted on servers of that chip, not of a few models alone (`fitted_on`)."""
+        return any(
+            "served-tpot" in fit.get("quantities", ())
+            and "models" not in fit
+            and chip.id in fit.get("chips", (chip.id,))
+            and chip.generation in fit.get("generations", (chip.generation,))
+            for fit in self.fitted_on
+        )
 
     @property
     def keeps_step(self) -> bool:
@@ -272,14 +287,14 @@ class Engine:
     def within(self, generation: str, kind: str) -> float | None:
         """Log deviation of 80 % of whole models' times, if a kind of work's factor was fitted on them; else None."""
         table = self.slower.get(generation, {})
-        return table.get("within") if kind in table else None
+        return table.get("within") if any(term in table for term in terms_of(kind)) else None
 
     def grade(self, generation: str, kind: str) -> str:
         """Grade of a slowdown factor: A if it is 1, B if fitted on whole models, C if assumed, or for a training engine
         without measured runs on the generation."""
         if self.unfitted(generation):
             return "C"
-        if self.factor(generation, kind) == 1:
+        if all(self.factor(generation, term) == 1 for term in terms_of(kind)):
             return "A"
         return "B" if generation in self.slower and generation not in self.assumes else "C"
 
@@ -364,6 +379,16 @@ def _widened(formats: Precision, chip: Chip) -> Precision:
     halves = {k: f for k, f in stored.items() if isinstance(f, Format) and f.compute in _HALVES}
     wider: Settings = {k: replace(f, compute="fp32") for k, f in halves.items() if f.compute not in chip.peaks}
     return replace(formats, **wider) if wider and chip.kind == "cpu" and "fp32" in chip.peaks else formats
+
+
+def terms_of(kind: str) -> tuple[str, ...]:
+    """The names in `slower` of what slows a kind of work: its own, its wider kind's, of products their arithmetic's.
+
+    >>> terms_of("experts"), terms_of("latency")
+    (('experts', 'products', 'arithmetic'), ('latency',))
+    """
+    names = tuple(dict.fromkeys((kind, OF_KIND.get(kind, kind))))
+    return (*names, "arithmetic") if "products" in names else names
 
 
 @cache

@@ -15,7 +15,7 @@ from roofline.declared.kinds import Given
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip
 
-OF_SOME = ("ahead", "captured", "cold", "dispatcher", "flash", "marlin")
+OF_SOME = ("ahead", "captured", "chunked", "cold", "dispatcher", "flash", "marlin")
 """Settings that apply only to engines with their own name for them; they do not affect other engines' figures."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written: (key, value) pairs."""
@@ -63,6 +63,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall or nvlink"),
+    "chunked": ("splits", _switch, "1 or 0"),
     "eager": ("eager", _switch, "1 or 0"),
     "ahead": ("ahead", _switch, "1 or 0"),
     "flash": ("flash", _switch, "1 or 0"),
@@ -130,7 +131,9 @@ def chip_settings(rows: Sequence[TomlTable], chip: Chip) -> dict[str, Given]:
 
 CONDITIONS = ("kinds", "chips", "but", "least_gib", "below_gib")
 """Keys of a row that select chips."""
-CHIP_SETTINGS = ("share", "chunk", "most_running", "block", "captured", "dispatcher")
+CHIP_SETTINGS = (
+    "share", "chunk", "most_running", "block", "captured", "dispatcher", "step_s", "sequence_s", "rereads",
+)  # fmt: skip
 """Fields of an engine that may depend on the chip."""
 
 

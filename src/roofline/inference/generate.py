@@ -529,7 +529,7 @@ def generate(
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, and a degree that does not divide. Where the engine's memory holds not even one sequence, `fits` is false.
     """
-    return generation(setup(decoder_of(model), where, bill), load, speculation, images)
+    return generation(setup(decoder_of(model, images), where, bill), load, speculation, images)
 
 
 def generation(

@@ -176,7 +176,7 @@ def _setup(model: Model, where: Where, bill: Bill | None) -> Setup:
     how = (default_engine(chip) if where.engine is None else engine_named(where.engine)).on(chip)
     mode = mode_named(where.law)
     own = model.precision
-    model, formats = formats_of(model, where.precision)
+    model, formats = formats_of(model.served, where.precision)
     formats = formats if says_cache(where.precision) else how.caching(formats, own)
     formats = how.running(formats, chip)
     deployment = deployment_of(model, where.on, where.layout, formats, how)

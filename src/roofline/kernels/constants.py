@@ -295,10 +295,15 @@ def _matrix_share(chip: Chip, dtype: str) -> float:
     return shares[0] / shares[1] if len(shares) == 2 else 1.0
 
 
+UNIT_BANDWIDTH = 3.35e12 / 132
+"""B/s of memory for each multiprocessor of an H100, whose seconds of a block the generic constants hold."""
+
+
 def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
     """Generic constants on a chip nobody measured: rows are computed as they are, for a few of them run kernels of
     their own, and how wide those of the rest are nobody knows. What a step of a block's loop takes at least is of a
-    GPU's many blocks side by side: one wide unit pipelines them.
+    GPU's many blocks side by side: one wide unit pipelines them. Off GPUs a block keeps a unit busy for fewer seconds,
+    by as much as the unit's share of the bandwidth is more than UNIT_BANDWIDTH.
 
     The interval is at least that of a generation that took no part in a fit, of another vendor's GPU, or, off GPUs, the
     widest. Some products in few bits were measured on one generation alone: theirs is at least that of fp8.
@@ -308,7 +313,10 @@ def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
         tallest = record.height * CHOSEN[-1]
         record = replace(record, compute=record.compute * tallest / (tallest + record.stage), stage=0.0)
     record = replace(record, height=1.0) if hasattr(record, "height") else record
-    record = replace(record, step=0.0) if hasattr(record, "step") and chip.kind != "gpu" else record
+    if chip.kind != "gpu":
+        wide = min(1.0, UNIT_BANDWIDTH / (chip.bandwidth / (chip.units or 1)))
+        busy = {name: getattr(record, name) * wide for name in ("block", "head") if hasattr(record, name)}
+        record = replace(record, **busy, **({"step": 0.0} if hasattr(record, "step") else {}))
     if chip.vendor != FITTED_VENDOR:
         far = OTHER_VENDORS if chip.kind == "gpu" else _around(UNKNOWN, OTHER_VENDORS)
         return replace(generic, record=record, small=_around(generic.small, far), large=_around(generic.large, far))

@@ -53,6 +53,9 @@ class Target:
 
     def _constants(self, dtype: str, kind: str) -> Constants:
         fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+        slower = self.engine.factor(self.chip.generation, "arithmetic")
+        if slower != 1 and kind in PRODUCTS:
+            fitted = replace(fitted, record=replace(fitted.record, compute=fitted.record.compute / slower))
         if kind == "decode" and self.engine.rereads:
             record = replace(fitted.record, group=1.0, l2=self.engine.rereads)
             return replace(fitted, record=record, grade=worse(fitted.grade, "B"))
@@ -130,13 +133,21 @@ def mode_named(spec: str | Mode) -> Mode:
     raise InputError("law", spec, expected, nearest(text, ("calibrated", "ideal")))
 
 
+USUAL_UNITS, MOST_UNITS = 100, 2000
+"""Units of a chip that gives none, and the most for which a unit is what a kernel's block runs on.
+
+A wafer's 900,000 cores are each far smaller than a block, which takes many of them.
+"""
+
+
 def roof_of(chip: Chip, fmt: str) -> law.Roof:
     """The chip properties that the laws use, for work in a format.
 
     Data survives between kernels in a single last-level cache (Ada, GB202, CPUs), not in one split into two halves.
     """
     keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
-    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
+    units = USUAL_UNITS if chip.units is None or chip.units > MOST_UNITS else chip.units
+    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, units, keeps)
 
 
 # -- formats -------------------------------------------------------------------------------------------------------
@@ -155,6 +166,8 @@ class Path:
 
 
 WIDE = ("fp32", "bf16", "fp16")
+PRODUCTS = ("matmul", "quantised_matmul", "experts")
+"""Kinds of laws whose arithmetic an engine's factor slows."""
 MXFP8 = 1 + 1 / 32
 """Bytes of an 8-bit activation with one scale for every 32 values."""
 ONE_PASS = "sglang"

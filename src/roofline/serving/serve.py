@@ -81,8 +81,8 @@ def serve(
             raise InputError("formula", "false, with prefill_layout", "one pool, or the formula")
         if rounds is not None:
             raise InputError("rounds", "with prefill_layout", "one pool")
-        return pools_serving(decoder_of(model), where, load, pools, speculation, images, bill)
-    return serving(setup(decoder_of(model), where, bill), load, how, speculation, images)
+        return pools_serving(decoder_of(model, images), where, load, pools, speculation, images, bill)
+    return serving(setup(decoder_of(model, images), where, bill), load, how, speculation, images)
 
 
 def serving(

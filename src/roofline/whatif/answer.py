@@ -221,7 +221,7 @@ def answer(
     machine before it is worked out.
     Raises InputError for invalid settings.
     """
-    built = decoder_of(model)
+    built = decoder_of(model, images)
     prompt, output = usual_lengths(built, load.input, load.output_tokens)
     asked = Load(prompt, output, input_cv=load.input_cv, output_cv=load.output_cv)
     kept = Limits(**vars(limits))

@@ -30,7 +30,7 @@ from roofline.whatif.search.recommendations import advice, served
 LLAMA = "meta-llama/Llama-3.1-8B"
 SEVEN = ("h100-sxm", "h100-pcie", "a100-sxm-80gb", "a100-pcie-40gb", "l40s", "a10", "v100-sxm2-32gb")
 SHORT = ["--batch", "4", "--input", "512", "--output-tokens", "64"]
-PICTURES = 9
+PICTURES = 10
 
 
 @pytest.fixture(scope="module")

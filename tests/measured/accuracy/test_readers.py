@@ -142,6 +142,70 @@ def test_the_start_up_is_fitted_apart_from_the_arithmetic() -> None:
     assert fit_engines.start_up(made_up(17.0, 0.014)[5:]) == 0.0
 
 
+DSTACK = "kind,model,checkpoint,chip,tp,engine_version,launch,batch_size,input_len,output_len,e2e_latency_s\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "on", "engine", "formats"),
+    [
+        ("meta-llama/x,H100 SXM5,8,0.6.3.post2.dev308,steps", "8xh100-sxm", "vllm@0.6.3", "ffn=fp8"),
+        ("amd/x,MI300X,8,0.6.4.dev4,--enforce-eager", "8xmi300x", "vllm@0.6.4(eager=1)", "weights=fp8"),
+    ],
+)
+def test_batches_of_late_2024_run_by_their_release_and_checkpoint(
+    line: str, on: str, engine: str, formats: str
+) -> None:
+    run = read(serving.DSTACK, f"{DSTACK}static batch,Llama-3.1-405B,{line},4,2048,2048,70")
+    assert (run.where.on, run.where.engine, run.where.precision) == (on, engine, formats)
+    assert (run.quantity, run.settings["batch"], run.seconds) == ("latency", 4, 70.0)
+    with pytest.raises(serving.LeftOutError, match="overloaded"):
+        read(serving.DSTACK, f"{DSTACK}request rate,Llama-3.1-405B,{line},4,2048,2048,70")
+
+
+RECIPES = (
+    "kind,chip,model,num_chips,precision,parallelism,global_batch,seq_len,remat_policy,remat_items,step_s,input_len,output_len,"
+    "max_concurrency,max_num_seqs,max_num_batched_tokens,output_tokens_per_s,tpot_mean_ms,note,anomaly\n"
+)
+
+
+def test_tpu_recipes_are_training_by_what_is_kept_and_servers_by_their_ranks() -> None:
+    """Two devices of a chip of v7 are one rank; with data-parallel attention each device holds its own sequences."""
+    text = "context=device; decoder_layer_input=offload; query_proj=device"
+    step = next(iter(training.maxtext(row(
+        f"{RECIPES}training,TPU v7,llama3.1-70b,256,fp8_full,ici_context=8 ici_fsdp=-1,64,131072,custom,{text},30"
+        ",,,,,,,,,"
+    ))))  # fmt: skip
+    layout = layout_named(step.where.layout)
+    assert (layout.dp, layout.cp, layout.zero, step.settings["micro_batch"], step.settings["recipe"]) == (
+        64,
+        4,
+        3,
+        1,
+        "fp8",
+    )
+    assert "o_proj" in step.settings["recompute"]
+    assert not {"qkv_proj", "attention"} & set(step.settings["recompute"])
+    assert "offload" not in step.settings
+    server = next(iter(training.maxtext(row(
+        f"{RECIPES}serving,TPU v7,Qwen3.5-397B-A17B-FP8,4,fp8,tp=8 (devices) expert-parallel dp-attention,,,,,,1024,"
+        '8192,1000,64,1024,5000,,"lengths drawn in [0.8 x, x]",'
+    ))))  # fmt: skip
+    assert (server.where.layout, server.where.precision) == ("dp=4,ep=4", "weights=fp8-block,kv=fp8")
+    assert (server.settings["concurrency"], server.settings["input"], server.seconds) == (512, 921, 1 / 5000)
+
+
+def test_heads_are_padded_to_the_cores_that_do_not_divide_them() -> None:
+    """Llama-2-70B on 24 cores: 64 heads are 72, 28,672 inner outputs 28,680, and 8 heads of keys one for each core."""
+    text = (
+        "chip,instance,num_chips,model,batch,in_len,out_len,weight_storage,tpot_p50_ms,ttft_p50_ms\n"
+        "Inferentia2,inf2.48xlarge,12,Llama-2-70b,1,128,128,bf16,30,70"
+    )
+    run = read(serving.NEURON, text)
+    attention, inner = (next(m for m in run.model.layers[0].modules if m.name == n) for n in ("attention", "down_proj"))
+    assert (attention.heads, attention.kv_heads, inner.inputs) == (72, 24, 28680)
+    assert run.where.on.levels[0].kind == "ring"
+
+
 # -- MLPerf Inference ----------------------------------------------------------------------------------------------
 MLPERF = (
     "model,variant,division,submitter,accelerator,mixed_accelerators,num_accelerators,nodes,software,weight_dtype,scenario,"
@@ -173,6 +237,56 @@ def test_mlperf_inference_is_scored_by_the_reader_that_scores_its_traffic(
     assert (books.scored[measured_mlperf.FILE], len(asked)) == ({0, 1}, 1)
     assert list(books.left[measured_mlperf.FILE]) == [2]
     assert "open division" in books.left[measured_mlperf.FILE][2]
+
+
+LATER = (
+    "model,accelerator,mixed_accelerators,num_accelerators,nodes,engine,software,weight_dtype,scenario,tokens_per_s,"
+    "samples_per_s,ttft_limit_ms,tpot_limit_ms,tp,pp,moe_ep,attention_dp,max_batch_per_rank,max_num_tokens,"
+    "weight_precision_config,kv_memory_fraction,chunked_prefill,disaggregated\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "chip", "chips", "engine", "formats", "choice"),
+    [
+        (
+            "DeepSeek-R1,NVIDIA GB200,0,72,18,TensorRT-LLM,TensorRT 10.14,fp4,Offline,7e5,190,,,8,1,8,True,512,"
+            "4608,fp4,0.9,False,", "gb200", 72, "trtllm@1.2", "experts=nvfp4,kv=fp8",
+            measured_mlperf.Choice(8, "dp=8,ep=8", 4608, 512, 0.9),
+        ),
+        (
+            "Llama-3.1-405B-Instruct,NVIDIA B300-SXM-270GB,0,8,1,TensorRT-LLM,TensorRT 10.14,fp4,Server,2000,3,6000,"
+            "175,2,2,,,128,1536,fp4,0.95,True,", "b300", 8, "trtllm@1.2", "weights=nvfp4,kv=fp8",
+            measured_mlperf.Choice(4, "tp=2,pp=2", 1536, 128, 0.95, True),
+        ),
+        (
+            "Llama-2-70B-chat,AMD Instinct MI355X 288GB HBM3e (Power Cap 1000 W),0,8,1,vLLM,vLLM 0.14.0rc3,fp4,Offline,"
+            "9e4,300,,,1,,,,3392,65536,mxfp4,0.95,True,", "mi355x@1000w", 8, "vllm@0.14.0", "weights=mxfp4,kv=fp8",
+            measured_mlperf.Choice(1, "tp=1", 65536, 3392, 0.95, True),
+        ),
+    ],
+)  # fmt: skip
+def test_a_later_round_of_mlperf_runs_as_its_submission_was_configured(
+    line: str, chip: str, chips: int, engine: str, formats: str, choice: measured_mlperf.Choice
+) -> None:
+    """Ranks of data parallel attention have batches of their own; chips of all nodes are counted once."""
+    contest = measured_mlperf.contest(row(LATER + line), "2026-02")
+    assert (contest.chip, contest.chips, contest.engine, contest.formats) == (chip, chips, engine, formats)
+    assert list(measured_mlperf.choices(contest)) == [choice]
+    settings = measured_mlperf.Trial(contest, choice).settings()["engine"]
+    assert ("enable_chunked_prefill=1" in settings) is (choice.chunked and engine.startswith("trtllm"))
+    assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=settings).time > 0
+
+
+def test_a_row_without_samples_is_the_seconds_of_a_mean_answer() -> None:
+    """In round 6.1 some entries have tokens a second alone; workers apart and unknown images are left out."""
+    line = "gpt-oss-120b,NVIDIA GB200,0,72,18,,TensorRT 10.14,fp4,Offline,880000,,,,,,,,,,,,,"
+    contest = measured_mlperf.contest(row(LATER + line), "2026-07")
+    assert (contest.output, contest.engine, contest.told) == (1300, "trtllm@1.3", None)
+    assert measured_mlperf.seconds_of(row(LATER + line), contest) == pytest.approx(1300 / 880000)
+    for changed in (line.replace("gpt-oss-120b", "Qwen3-VL-235B-A22B-Instruct"), line + "2 prefill workers"):
+        with pytest.raises(serving.LeftOutError, match="ambiguous"):
+            measured_mlperf.contest(row(LATER + changed), "2026-07")
 
 
 def test_a_predicted_rate_has_the_interval_of_the_time_between_tokens() -> None:

@@ -352,7 +352,7 @@ SolveAsked = body_of(
 class PictureAsked(ModelAsked):
     """The kind of picture. Settings that it does not use are rejected."""
 
-    kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
+    kind: Literal["roofline", "energy", "memory", "parameters", "diagram"] = "roofline"
 
 
 PlotAsked = body_of(

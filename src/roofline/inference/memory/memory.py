@@ -25,13 +25,13 @@ from roofline.inference.deployment import Deployment
 from roofline.inference.memory.cache_rows import row_bytes
 from roofline.inference.memory.hybrid_blocks import CachePages, cache_pages, cached_layers
 from roofline.inference.span import shaped
-from roofline.model.images import IMAGES, ImageTokens
+from roofline.model.images import ImageTokens
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Experts, LatentAttention, Module
 from roofline.model.precision import Precision
 from roofline.work.lower import lower
 from roofline.work.ops import Activate
-from roofline.work.step import AnyStep, Queries, images_beside, prefill
+from roofline.work.step import AnyStep, Beside, Queries, prefill
 from roofline.work.step import replace as replaced
 
 TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "overhead")
@@ -142,8 +142,7 @@ class Holding:
         running = engine.most_running if profiled else sequences
         active = self.activations(rank, step, least(running, step))
         if self.images is not None:
-            number = least(running * self.images.number, most(1, step // self.images.each))
-            active = with_encoder(active, rank, self.formats, self.images, number)
+            active = with_encoder(active, rank, self.formats, self.images, running, step)
         if engine.buffers and not engine.flash:
             active = most(active, score_bytes(rank, step, engine.cached_tokens(tokens), chip.kind == "cpu"))
         overhead = engine.overhead(self.together)
@@ -325,22 +324,29 @@ def widest_op(modules: Iterable[Module], step: AnyStep, in_place: bool = False) 
     return widest
 
 
-def with_encoder(active: Count, rank: Model, precision: Precision, images: ImageTokens, number: Count) -> Count:
-    """Bytes alive in a step that encodes `number` images before its tokens.
+def with_encoder(
+    active: Count, rank: Model, precision: Precision, images: ImageTokens, running: Count, tokens: Count
+) -> Count:
+    """Bytes alive in a step of `tokens` tokens that encodes the images of at most `running` prompts before them.
 
-    Tower and language model run one after another: max(active, widest op of the tower + twice its stream). What the
-    tower yields, each·hidden elements an image, is kept until the prompt is computed, as in vLLM's encoder cache
+    Towers and language model run one after another: max(active, widest op of a tower + twice its stream). What a tower
+    yields, hidden elements a token, is kept until the prompt is computed, as in vLLM's encoder cache
     (`vllm/v1/worker/gpu_model_runner.py`, `profile_run`). A rank without a tower needs nothing.
     """
-    step = replaced(prefill(1, 1), beside=images_beside(replace(images, number=1), number))
-    towers = [tower for tower in rank.towers if tower.stream == IMAGES and tower.blocks]
-    if not towers or not images.inputs:
-        return active
-    for tower in towers:
-        stream = 2 * tower.hidden * number * images.inputs * images.positions
-        wide = widest_op((module for block, _ in tower.blocks for module in block.modules), step)
-        active = most(active, precision.activations.bytes(wide + stream))
-    return active + precision.activations.bytes(number * images.each * rank.hidden)
+    kept: Count = 0
+    for part in images.encoded:
+        towers = [tower for tower in rank.towers if tower.stream == part.stream and tower.blocks]
+        if not towers:
+            continue
+        number = least(running * part.number, most(1, tokens // part.tokens))
+        read = Beside(part.stream, (Queries(0, part.positions, number * part.inputs),))
+        step = replaced(prefill(1, 1), beside=(read,))
+        for tower in towers:
+            stream = 2 * tower.hidden * number * part.inputs * part.positions
+            wide = widest_op((module for block, _ in tower.blocks for module in block.modules), step)
+            active = most(active, precision.activations.bytes(wide + stream))
+        kept = kept + precision.activations.bytes(number * part.tokens * rank.hidden)
+    return active + kept
 
 
 # -- searching -----------------------------------------------------------------------------------------------------

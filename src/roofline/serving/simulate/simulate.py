@@ -37,7 +37,7 @@ from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.serving.requests import encoding
-from roofline.serving.serve import serving
+from roofline.serving.serve import server_of
 from roofline.serving.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.serving.simulate.disaggregated import (
     Handover,
@@ -205,7 +205,7 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    built = decoder_of(model)
+    built = decoder_of(model, images)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model
@@ -267,7 +267,8 @@ def begun(stream: Workload, asked: Setup) -> Workload:
     if stream.equally_long and not asked.engine.keeps_step:
         new, out = (int(each.mean) for each in (stream.lengths_in, stream.lengths_out))
         load = Load(input=new, output_tokens=out, concurrency=clients.concurrency, input_cv=0.0, output_cv=0.0)
-        ramp = clients.think + float(serving(asked, load).latency.expected)
+        server = replace(server_of(asked, load), follows=False)
+        ramp = clients.think + float(server.at(clients.concurrency).latency.expected)
     return replace(stream, arrivals=replace(clients, ramp=ramp))
 
 

@@ -297,5 +297,6 @@ def run(
     billed = tariff(estimate.deployment.chip, drawn.billed(known) or known)
     record = None if how.mtbf_hours is not None else record_named(how.failures or USUAL_FAILURES)
     saved = saving(estimate, how.save_seconds, how.storage, how.asynchronous)
-    ramp = within(ramp_of(estimate, how.rampup_batch_size), run_tokens, estimate)
+    steps = ramp_of(estimate, how.rampup_batch_size)
+    ramp = within(steps, float(run_tokens), estimate) if steps else ()
     return Run(estimate, run_tokens, how, record, saved, billed, ramp)

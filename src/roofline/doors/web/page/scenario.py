@@ -82,6 +82,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "front": Ask("serve", more={"concurrency": "powers"}, without=("rate",)),
     "estimate": Ask("estimate", (*BILLED, "images"), STEP),
     "plot": Ask("plot", PLACE, STEP, {"kind": "roofline"}),
+    "energy": Ask("plot", PLACE, STEP, {"kind": "energy"}),
     "diagram": Ask("plot", (), fixed={"kind": "diagram"}),
     "analyze": Ask("analyze", (*PLACE, "images"), STEP),
     "explain": Ask("explain", PLACE, STEP),

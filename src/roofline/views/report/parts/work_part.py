@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from roofline.declared.errors import InputError
 from roofline.declared.units import counted, percent, seconds, share, si, whole
+from roofline.kernels.power import draw_of
 from roofline.views.report.parts.section import PHASE, Section
 from roofline.views.report.parts.subject import Report
 from roofline.views.report.parts.summary import critical_batch_text
@@ -122,7 +123,10 @@ def regimes(r: Report) -> Section:
             f"set by {floor_bound(e)}; the expected time is {e.time / e.serial_floor:.2f} times the floor."
         )
     table = Table(fields, tuple(rows), name="regimes")
-    return Section("Regimes", tuple(lines), (table,), (("Roofline, op by op", report_plot(r, "roofline")),))
+    pictures = [("Roofline, op by op", report_plot(r, "roofline"))]
+    if draw_of(chip) is not None:
+        pictures.append(("Energy roofline, op by op", report_plot(r, "energy")))
+    return Section("Regimes", tuple(lines), (table,), tuple(pictures))
 
 
 def tokens(n: int) -> str:

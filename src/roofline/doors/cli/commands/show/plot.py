@@ -47,7 +47,9 @@ def plot(
     /,
     *,
     out: OutFile = None,
-    kind: Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"] = "roofline",
+    kind: Literal[
+        "roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy"
+    ] = "roofline",
     train: Whole = None,
     points: Literal["ops", "layers", "phases"] = "ops",
     links: Switch = False,
@@ -65,7 +67,7 @@ def plot(
     force: Switch = False,
     **asked: Given,
 ) -> None:
-    """Draw a roofline, shares, sweep, memory, parameters, decode map, tornado or diagram as PNG, SVG, PDF or HTML.
+    """Draw a picture of a model, of a roofline or of what a step takes, as PNG, SVG, PDF or HTML.
 
     Without a step, shows a prefill and a decode of 1024 tokens. --context and --batch also set the point of sweeps,
     memory and tornado; a prefill sweep takes --input. With --layout, work and bytes are those of one rank. Instead of a
@@ -82,7 +84,7 @@ def plot(
     kind:
         `roofline`: performance over intensity. `shares`: of FLOPs, bytes and time. `sweep`: a phase over batch or
         context. `memory`: over context. `parameters`: by part. `map`: decode over batch × context. `tornado`: effect of
-        each parameter on the times. `diagram`: the model's modules.
+        each parameter on the times. `diagram`: the model's modules. `energy`: work per joule over intensity.
     train:
         Also draw a training step, with sequences of this many tokens.
     points:
@@ -120,21 +122,21 @@ def plot(
     }  # fmt: skip
     of_models = {"kind": kind, "revision": revision, "headers": headers}
     taken = TABLE if table else TAKES[kind] | of_models.keys()
-    _refuse_the_rest("a table" if table else f"a {kind}", taken, {**of_models, **asked, **own})
+    _refuse_the_rest("a table" if table else _called(kind), taken, {**of_models, **asked, **own})
     place = Where.fully(asked)
     on = place.pop("on", None) or ()
     if table:
         style = Style(theme, legend, broken, 150 if dpi is None else dpi)
         _table(Path(model), on, place.get("precision"), out, style, force, json)
         return
-    if kind in ("roofline", "sweep", "map", "tornado") and not on:
-        raise InputError("--on", "nothing", f"a chip, for a {kind}")
+    if kind in ("roofline", "energy", "sweep", "map", "tornado") and not on:
+        raise InputError("--on", "nothing", f"a chip, for {_called(kind)}")
     built = load(model, revision=revision, headers=headers, text_only=text_only)
     given = {name: place.pop(name) for name in STEP if name in place}
     size, phase = given.get("batch", 1), given.get("phase", "decode")
     context = given.get("input" if phase == "prefill" else "context")
     alone = train is not None and given.keys() <= {"batch"}
-    drawn = given if kind in ("roofline", "shares") else {n: v for n, v in given.items() if n != "phase"}
+    drawn = given if kind in OF_STEPS else {n: v for n, v in given.items() if n != "phase"}
     steps = dict(() if alone else steps_asked(dict(drawn), built))
     if train is not None:
         steps["training"] = training(size, train)
@@ -152,22 +154,31 @@ def plot(
     else:
         _tell(out, picture)
     warn(built)
-    if kind in ("roofline", "shares"):
+    if kind in OF_STEPS:
         warn_beyond(built, list(steps.items()))
     refuse(picture.fits, "does not fit; times ignore the memory limit")
 
 
+def _called(kind: str) -> str:
+    """A kind of picture, in a sentence."""
+    return "an energy roofline" if kind == "energy" else f"a {kind}"
+
+
 def _tell(out: Path | None, picture: Picture) -> None:
     """Print where the picture is, and of a roofline how to read it."""
-    from roofline.views.plots.data import RooflinePlot
-    from roofline.views.text.inference.roofline import roofline_text
+    from roofline.views.plots.data import EnergyPlot, RooflinePlot
+    from roofline.views.text.inference.roofline import energy_text, roofline_text
     from roofline.views.text.tables import print_line, print_text
 
     print_line(str(out))
     if isinstance(picture, RooflinePlot):
         print_text(roofline_text(picture))
+    if isinstance(picture, EnergyPlot):
+        print_text(energy_text(picture))
 
 
+OF_STEPS = ("roofline", "shares", "energy")
+"""Kinds of pictures of named steps."""
 STEPS = frozenset(STEP)
 LISTED = STEPS - {"phase"}
 TIMES = frozenset(group_settings(Where))
@@ -177,6 +188,7 @@ TABLE = frozenset({"on", "precision", "broken"})
 SWEPT = frozenset({"input", "context", "batch"})
 TAKES: Mapping[str, frozenset[str]] = {
     "roofline": LISTED | TIMES | WORK | {"train", "points", "links", "broken"},
+    "energy": LISTED | TIMES | WORK | {"train", "points"},
     "shares": LISTED | TIMES | WORK | {"train"},
     "sweep": SWEPT | TIMES | WORK | LIMITS | {"over", "phase"},
     "memory": (TIMES - {"law"}) | {"batch", "most_context"},

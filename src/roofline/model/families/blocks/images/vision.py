@@ -18,9 +18,6 @@ from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Learned, Linear, Module, Modules
 
-SOUND = "sound"
-"""The stream of recordings."""
-
 
 @dataclass(frozen=True)
 class TowerStage:
