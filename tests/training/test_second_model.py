@@ -8,6 +8,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
+from roofline.training.emit.make import FRAMEWORKS, hand_over
 from roofline.training.memory.by_part import module_bytes
 
 SMALL, LARGE = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"
@@ -72,6 +73,12 @@ def test_a_teacher_runs_through_the_same_stages() -> None:
 def test_what_cannot_be_beside_is_an_input_error(asked: dict[str, Any], field: str) -> None:
     with pytest.raises(rl.InputError, match=field):
         rl.train(SMALL, **{**ASKED, **asked})
+
+
+@folded("framework", FRAMEWORKS)
+def test_what_is_handed_over_says_that_it_lacks_the_second_model(framework: Any) -> None:
+    e = rl.train(SMALL, layout="dp=8,zero=3", reference=True, **ASKED)
+    assert any(what.startswith(f"reference {SMALL}") for what in hand_over(e, framework).missing)
 
 
 def test_a_search_has_one_model() -> None:

@@ -15,9 +15,10 @@ from dataclasses import replace
 from functools import reduce
 
 from roofline.declared.maths import Count, most
-from roofline.inference.cost.busy import Busy, busy_of
+from roofline.inference.cost.busy import busy_of
 from roofline.inference.plan import Plan
 from roofline.inference.span import Span, total
+from roofline.kernels.power import Busy
 from roofline.training.estimate import SecondModel, Stage
 from roofline.work import ops as o
 from roofline.work.step import Queries, decode

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from roofline.declared.maths import Count
 from roofline.inference.contention import contention_on
-from roofline.inference.cost.busy import Busy
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span
+from roofline.kernels.power import Busy
 from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
 from roofline.model.model import Model
