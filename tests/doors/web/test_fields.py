@@ -245,6 +245,9 @@ def test_former_names_let_nothing_else_in_and_drop_nothing() -> None:
 def test_a_field_that_names_is_the_one_that_is_told() -> None:
     base = BASES["serve"]
     assert refusal("serve", {**base, "draft": "nonsense"}).startswith("draft: ")
+    taught = {"model": base["model"], "on": "h100-sxm", "batch": 8, "tokens": 64, "layout": "tp=1"}
+    for name in ("nonsense", "/etc/hostname", "./config.json"):
+        assert refusal("train", {**taught, "teacher": name}).startswith("teacher: ")
     assert refusal("serve", {**base, "prefill_on": "nonsense", "prefill_layout": "tp=1"}).startswith("prefill_on: ")
     assert "at most 64" in refusal("serve", {**base, "concurrency": [1] * 65})
 

@@ -127,8 +127,6 @@ def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
         yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
     if e.asked.second is not None:
         what = "teacher" if e.asked.second.logits else "reference"
-        yield Missing(
-            f"{what} {e.asked.second.setup.model.name}: {framework} has it in its own recipes of such training"
-        )
+        yield Missing(f"{what} {e.asked.second.setup.model.name}: {framework} has it in recipes of its own")
     if recipe_words(step.recipe.name)[0] not in RECIPES:
         yield Missing(f"recipe {step.recipe.name}: one of your own")
