@@ -52,7 +52,8 @@ OTHERS: Mapping[str, Any] = {
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
     "seconds": 5.0, "run_tokens": 1e9, "failures": "bloom", "mtbf_hours": 5e4, "save_seconds": 20.0, "storage": 1e12,
     "asynchronous": True, "save_every": 600.0, "restart_seconds": 60.0, "stall_seconds": 0.1, "dataset_tokens": 1e8,
-    "evaluation_tokens": 1e6, "evaluation_every": 10,
+    "evaluation_tokens": 1e6, "evaluation_every": 10, "rampup_batch_size": "2,2,8", "context_length": 100,
+    "teacher": "Qwen/Qwen2.5-1.5B", "reference": True,
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {
