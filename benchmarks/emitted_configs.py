@@ -129,9 +129,7 @@ def _classes(*paths: Path) -> Mapping[str, set[str]]:
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
-                fields = {
-                    x.target.id for x in node.body if isinstance(x, ast.AnnAssign) and isinstance(x.target, ast.Name)
-                }
+                fields = {ast.unparse(x.target) for x in node.body if isinstance(x, ast.AnnAssign)}
                 own[node.name] = own.get(node.name, set()) | fields
                 bases.setdefault(node.name, set()).update(ast.unparse(b).rpartition(".")[2] for b in node.bases)
 

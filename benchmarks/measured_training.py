@@ -125,7 +125,7 @@ def foundry(r: TableRow) -> Iterator[MeasuredRun]:
     }  # fmt: skip
     yield measured_run(
         quantity="training", seconds=sequences * tokens / r.number("throughput_tok_s_gpu"),
-        model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp",
+        model=_mpt(frozenset(config.items())), on=node if chips <= 8 else f"{chips // 8}x{node}", engine="fsdp@2.1",
         layout=rl.Layout(dp=chips, zero=SHARDING.get(r.text("sharding_strategy"), 3)), batch=sequences * chips,
         input=tokens, system=node, **({**options, "recipe": "fp8"} if fp8 else options),
         slices=("fp8 step" if fp8 else "bf16 step",),

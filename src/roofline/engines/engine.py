@@ -301,7 +301,7 @@ class Engine:
     def unfitted(self, generation: str) -> bool:
         """Whether this is a training engine without measured runs on a generation."""
         fitted = {**self.slower, **self.spread}
-        return self.trains and bool(fitted or self.scatter) and generation not in fitted
+        return self.trains and bool(fitted or self.scatter or self.unfused) and generation not in fitted
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """Interval of training steps on a generation, relative to the prediction; None if none were measured."""

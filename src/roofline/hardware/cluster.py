@@ -47,7 +47,8 @@ class Level:
     """One level of the tree: `size` equally joined parts, which are chips or whole inner levels.
 
     `kind`: switch (all pairs at full speed), mesh (a link for each pair), ring, torus (of `axes`), pcie (through the
-    host), network (between nodes). `in_switch`: the switch can add and multicast (NVLink SHARP).
+    host), network (between nodes). `in_switch`: the switch can add and multicast (NVLink SHARP). `oversubscription`: a
+    chip's links over its share of the links above, where all send at once; `bandwidth` is that share.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Level:
     kind: str
     in_switch: bool = False
     axes: tuple[int, ...] = ()
+    oversubscription: float = 1.0
 
     def __post_init__(self) -> None:
         where = self.name if isinstance(self.name, str) and self.name else "level"
@@ -223,7 +225,7 @@ def _boxes(axes: tuple[int, ...], count: int) -> tuple[tuple[int, ...], ...]:
 _CLUSTER = ("name", "chip", "levels", "source", "date", "aliases", "note")
 _BOX = (*_CLUSTER, "network", "before")
 _POD = ("name", "of", "source", "date", "aliases", "note")
-_LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes")
+_LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes", "oversubscription")
 
 
 def cluster_from(id: str, table: object) -> Cluster:
@@ -298,6 +300,12 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
             raise InputError(f"{where}.bandwidth_gbs", "nothing (missing key)", "GB/s per chip and direction")
         given["bandwidth"] = chip.link
     given.setdefault("latency", LATENCY.get(row["kind"], 0.0))
+    over = row.get("oversubscription", 1.0)
+    if isinstance(over, bool) or not isinstance(over, (int, float)) or not 1 <= over <= MOST:
+        raise InputError(
+            f"{where}.oversubscription", over, "a number of at least 1, such as 7 where 7 chips share a link"
+        )
+    given |= {"bandwidth": given["bandwidth"] / over, "oversubscription": float(over)}
     axes = row.get("axes", [])
     if not isinstance(axes, list):
         raise InputError(f"{where}.axes", axes, "a list of whole numbers")

@@ -10,6 +10,7 @@ then arithmetic on the size, for one group or for many.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, lru_cache, reduce
@@ -296,6 +297,8 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     parts = cluster.span(ranks, stride)
     if not parts:
         return None
+    if op == "p2p":
+        parts = (*parts[:-1], alone_above(parts[-1], stride, cluster))
     crossing, landing = 1.0, 0.0
     if routing is not None:
         crossing, landing = routing.sent(ranks // parts[0].count), routing.sent(ranks)
@@ -305,6 +308,26 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     own = sending(op, parts, cluster.chip, routing or Routing()) if op in ("dispatch", "combine") else None
     ways = (own,) if own is not None else tuple(_ways(op, parts, cluster.chip, software, crossing))
     return Route(floor, moved, ways)
+
+
+def alone_above(part: LevelPart, senders: int, cluster: Cluster) -> LevelPart:
+    """A level for `senders` chips of one of its parts, such as a stage's that send to the next stage.
+
+    Where its links are oversubscribed o times and c chips share those of a part, each of s senders has
+    min(o, c / s) times its share, up to its own links.
+    """
+    level = part.level
+    inside = math.prod(x.size for x in cluster.levels[: [x.name for x in cluster.levels].index(level.name)])
+    more = min(level.oversubscription, max(1.0, inside / senders))
+    return (
+        part
+        if more == 1
+        else replace(
+            part,
+            bandwidth=part.bandwidth * more,
+            level=replace(level, bandwidth=level.bandwidth * more, oversubscription=level.oversubscription / more),
+        )
+    )
 
 
 def _floor(

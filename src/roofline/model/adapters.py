@@ -74,6 +74,17 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
+def with_frozen(model: Model) -> Model:
+    """The model with no weight that learns."""
+
+    def still(modules: Iterable[Module]) -> tuple[Module, ...]:
+        return tuple(replace(module, frozen=True) for module in modules)
+
+    blocks = {b: Block(b.name, still(b.modules)) for b, _ in model.blocks}
+    layers = tuple(blocks[b] for b in model.layers)
+    return replace(model, embedding=still(model.embedding), head=still(model.head), layers=layers)
+
+
 def with_context(model: Model, tokens: int) -> Model:
     """The model with a context of `tokens`, as after an extension of RoPE (YaRN, arXiv:2309.00071).
 

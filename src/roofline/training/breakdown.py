@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, get_args
 
 from roofline.declared.errors import InputError
@@ -50,14 +50,16 @@ class Breakdown(Result):
     waiting for the host, which launches the kernels of layers with experts. `slowed`: slowdown of computation by
     overlapped communication, and offloading to the host that is not overlapped. `waiting`: for other stages, their
     sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication between replicas. `update`:
-    the optimizer. `between`: the rest of the step: its slowest rank, and time between two steps. `beside`: `exposed`,
-    `host` and `slowed` together, by pass.
+    the optimizer. `second`: forward passes of a frozen second model. `between`: the rest of the step: its slowest rank,
+    and time between two steps. `beside`: `exposed`, `host` and `slowed` together, by pass. `levels`: the outermost
+    level of the network that each axis crosses.
     """
 
     SCHEMA: ClassVar[str] = "roofline.breakdown/1"
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
-        "gathering": "s", "update": "s", "between": "s", "beside": "s", "host": "s", "ops": "",
+        "gathering": "s", "update": "s", "second": "s", "between": "s", "beside": "s", "host": "s",
+        "levels": "", "ops": "",
     }  # fmt: skip
 
     stage: int
@@ -71,6 +73,8 @@ class Breakdown(Result):
     between: float
     beside: Mapping[str, float]
     host: float = 0.0
+    levels: Mapping[str, str] = field(default_factory=dict)
+    second: float = 0.0
 
     @property
     def phases(self) -> Mapping[str, float]:
@@ -92,7 +96,7 @@ class Breakdown(Result):
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
             **sent, "host": self.host, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
-            "gathering": self.gathering, "update": self.update, "between": self.between,
+            "gathering": self.gathering, "update": self.update, "second": self.second, "between": self.between,
         }  # fmt: skip
 
     @property
@@ -132,12 +136,21 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     return Breakdown(
         chosen.number, times, exposed, _rounded(slowed, e), waiting, float(e.reduction.expected),
         float(e.gathering.expected), float(e.update.expected), between(e), beside, host,
+        crossed(e), float(e.second.expected),
     )  # fmt: skip
+
+
+def crossed(e: TrainingEstimate) -> Mapping[str, str]:
+    """The outermost level of the machine's network that the groups of each axis of several ranks cross."""
+    layout, cluster = e.asked.layout, e.deployment.cluster
+    degrees = {axis: int(getattr(layout, axis)) for axis in ("tp", "cp", "ep", "dp", "pp")}
+    spans = {axis: cluster.span(n, int(layout.stride(axis))) for axis, n in degrees.items() if n > 1}
+    return {axis: parts[-1].level.name for axis, parts in spans.items() if parts}
 
 
 def between(e: TrainingEstimate) -> float:
     """Seconds of a step outside its passes, the communication between replicas and the optimizer."""
-    parts = (e.passes, e.reduction, e.gathering, e.update)
+    parts = (e.passes, e.reduction, e.gathering, e.update, e.second)
     return _rounded(float(e.time) - sum(float(span.expected) for span in parts), e)
 
 

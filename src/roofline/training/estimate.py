@@ -18,7 +18,7 @@ from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
 from roofline.inference.memory.memory import Memory
 from roofline.inference.plan import Plan
 from roofline.inference.settings import Deployed, Setup
-from roofline.inference.span import Span, shaped
+from roofline.inference.span import NOTHING, Span, shaped
 from roofline.inference.step import STEP_BILLED, Estimate
 from roofline.kernels.constants import worse
 from roofline.kernels.power import Busy
@@ -71,11 +71,22 @@ class TrainingSetup(Setup):
     """Validated settings of training.
 
     `precision`: formats requested besides the recipe, as they were written. `stack`: settings that the call left to the
-    recipes of its stack.
+    recipes of its stack. `second`: a teacher or a reference.
     """
 
     precision: object = field(default=None, compare=False)
     stack: tuple[StackSetting, ...] = ()
+    second: SecondModel | None = None
+
+
+@dataclass(frozen=True)
+class SecondModel:
+    """A frozen model beside the one that learns. `logits`: kept until the loss; `shares`: its weights are those of the
+    model that learns, without its adapters."""
+
+    setup: TrainingSetup
+    logits: bool
+    shares: bool
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,9 +94,10 @@ class TrainingEstimate(Spent, Deployed):
     """One optimizer step of `batch` sequences on a deployment: numbers, or arrays over batches, lengths and degrees.
 
     `time` is expected, `floor` and `interval` bound it, in seconds. `passes`: the pipeline's schedule. `reduction` and
-    `gathering`: exposed communication of gradients and weights between replicas. `update`: the optimizer. `waiting`:
-    for the slowest rank, and between steps. `model_flops`: forward and backward of the whole step without
-    recomputation; `hardware_flops` includes it.
+    `gathering`: exposed communication of gradients and weights between replicas. `update`: the optimizer. `second`:
+    forward passes of a frozen second model, whose FLOPs are in no utilization. `waiting`: for the slowest rank, and
+    between steps. `model_flops`: forward and backward of the whole step without recomputation; `hardware_flops`
+    includes it.
     """
 
     SCHEMA: ClassVar[str] = "roofline.training/3"
@@ -93,7 +105,8 @@ class TrainingEstimate(Spent, Deployed):
         "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "recipe": "", "optimizer": "",
         "recompute": "", "loss": "", "schedule": "", "batch": "", "batch_per_replica": "", "tokens_each": "",
         "micro_batch": "", "micro_batches": "", "time": "s",
-        "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "waiting": "s", "bubble": "share",
+        "passes": "s", "reduction": "s", "gathering": "s", "update": "s", "second": "s", "waiting": "s",
+        "bubble": "share",
         "model_flops": "FLOP", "hardware_flops": "FLOP", "mfu": "share", "mfu_palm": "share", "hfu": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "memory": "B", "exposed": "s",
         **STEP_BILLED, "grade": "", "notes": "", "stack": "", "stages": "",
@@ -113,6 +126,8 @@ class TrainingEstimate(Spent, Deployed):
     update: Span
     waiting: Span
     sections: Sections
+    second: Span = NOTHING
+    second_busy: Busy = field(default_factory=Busy)
 
     # -- what and where --------------------------------------------------------------------------------------------
     @property
@@ -341,6 +356,7 @@ class TrainingEstimate(Spent, Deployed):
         work = Busy(memory=self.update.floor).times(self.chips)
         for stage in self.stages:
             work = work + busy_of(self.micro(stage).total).times(self.micro_batches * ranks)
+        work = work + self.second_busy.times(self.micro_batches * ranks)
         return replace(work, running=self.chips * self.time)
 
     @cached_property

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, Where
-from roofline.declared.kinds import EngineName, Given, Names, OneTokens, Whole, WholeOrNone
+from roofline.declared.kinds import EngineName, Given, ModelName, Names, OneTokens, Switch, Whole, WholeOrNone
 from roofline.declared.question import group
-from roofline.model.adapters import named_targets, with_context, with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_context, with_drafts, with_frozen, with_lora
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.training import RECOMPUTE
@@ -53,6 +54,30 @@ class Learner:
         "The model's context while it trains, where sequences are longer than its own: RoPE is scaled, and no weight "
         "is added. With `cp` in the layout, 1Mi tokens fit.",
     ] = None
+
+    teacher: Annotated[
+        ModelName | None,
+        "Frozen model whose logits this one learns from (distillation): its forward passes run under the same layout, "
+        "before each of this one's.",
+    ] = None
+    reference: Annotated[
+        Switch,
+        "A frozen copy of the model runs forward too, as DPO has it; a pair is two sequences of the batch. With "
+        "adapters it is the model without them, and has no weights of its own.",
+    ] = False
+
+    def second(self, model: Model | Source) -> Model | None:
+        """The frozen model beside the one that learns: a teacher, or the reference. Raises InputError for both, and
+        for a teacher with other tokens."""
+        if self.teacher is None and not self.reference:
+            return None
+        if self.teacher is not None and self.reference:
+            raise InputError("reference", True, "either a teacher or a reference", ["false"])
+        built = model_of(model)
+        other = built if self.teacher is None else model_of(self.teacher)
+        if other.vocab != built.vocab:
+            raise InputError("teacher", other.name, f"a model with the same {built.vocab} tokens, not {other.vocab}")
+        return with_frozen(other if self.context_length is None else with_context(other, self.context_length))
 
     def of(self, model: Model | Source) -> Model:
         """The model that trains: of another context, with multi-token-prediction layers, with adapters on frozen

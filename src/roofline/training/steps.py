@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from roofline.declared.maths import Count
 from roofline.inference.contention import contention_on
 from roofline.inference.settings import Setup
-from roofline.inference.span import Span
+from roofline.inference.span import NOTHING, Span
+from roofline.kernels.power import Busy
 from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
 from roofline.model.model import Model
@@ -31,6 +32,7 @@ from roofline.training.passes import (
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
 from roofline.training.replicas.stragglers import waiting_of
+from roofline.training.second_model import forward_busy, forward_span, plainly, with_second
 from roofline.work.training import V_SHAPED, Training, with_batch
 
 
@@ -129,7 +131,15 @@ def estimated(asked: TrainingSetup, step: Training, micro_batches: Count, shared
     reduction, gathering, update = replicas_and_update(every, asked, step, micro_batches, shared)
     if step.optimizer.paged:
         update = update_of(stages, asked, step)
-    work = passes + reduction + gathering + update
+    second, busy = NOTHING, Busy()
+    if asked.second is not None:
+        other, still = asked.second.setup, plainly(step)
+        frozen = stages_of(other, still, Shared())
+        stages = with_second(stages, frozen.order, asked.second, step)
+        shown = replicas_and_update(frozen, other, still, micro_batches, Shared())[1] if spread.zero == 3 else NOTHING
+        second, busy = forward_span(frozen.order, micro_batches) + shown, forward_busy(frozen.order, asked.second, step)
+    work = passes + second + reduction + gathering + update
     waiting = waiting_of(work, spread.chips, asked.target)
     parts = (passes, reduction.ordered(), gathering.ordered(), update, waiting)
-    return TrainingEstimate(asked, step, micro_batches, stages, work + waiting, *parts, every.sections)
+    whole = work + waiting
+    return TrainingEstimate(asked, step, micro_batches, stages, whole, *parts, every.sections, second.ordered(), busy)

@@ -18,7 +18,7 @@ from typing import Annotated, TypeAlias
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
 from roofline.declared.kinds import Sequences, Tokens
-from roofline.declared.maths import Count, is_array
+from roofline.declared.maths import Count, is_array, some
 from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named
@@ -31,10 +31,11 @@ from roofline.layout.layout import layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.estimate import TrainingEstimate, TrainingSetup
+from roofline.training.estimate import SecondModel, TrainingEstimate, TrainingSetup
 from roofline.training.layouts.candidates import Asking, Candidates, Recomputed, first_of, recomputations
 from roofline.training.layouts.validation import EAGER, check, of_whole_shape
 from roofline.training.memory.memo import Shared
+from roofline.training.second_model import plainly
 from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
 from roofline.training.steps import estimated
@@ -91,12 +92,22 @@ def asked_of(model: Model, work: tuple[Count, Count], call: Call, bill: Bill | N
     said, (batch, tokens) = with_stack(model, call), work
     alone = not is_several(call.where.on) or any(map(is_array, (*work, call.how.micro_batch)))
     chosen = said.where.layout is None and not alone
+    other = said.learner.second(model)
+    if chosen and other is not None:
+        raise InputError("layout", None, "a layout: none is chosen beside a second model")
+    if said.learner.reference and some(batch % 2):
+        raise InputError("batch", batch, "an even number: a pair is two sequences")
     if chosen:
         said = with_stack(model, with_best_layout(model, (int(batch), int(tokens)), call, said, bill))
     step = training_step(*work, _ordered(said))
     setup, step, micro_batches = _asked(said.learner.of(model), step, said.where, bill)
     deployment = replace(setup.deployment, chosen=chosen or setup.deployment.chosen)
-    return replace(setup, deployment=deployment, stack=said.stack), step, micro_batches
+    setup = replace(setup, deployment=deployment, stack=said.stack)
+    if other is not None:
+        frozen = _asked(other, plainly(step), said.where, bill)[0]
+        shares = said.learner.reference and said.learner.lora is not None
+        setup = replace(setup, second=SecondModel(frozen, not said.learner.reference, shares))
+    return setup, step, micro_batches
 
 
 def _ordered(call: Call) -> TrainingOptions:

@@ -52,7 +52,8 @@ OTHERS: Mapping[str, Any] = {
     "name": "estimate", "body": {**PLACE, "batch": 9}, "form": "parquet", "kind": "memory", "size": 10**6,
     "seconds": 5.0, "run_tokens": 1e9, "failures": "bloom", "mtbf_hours": 5e4, "save_seconds": 20.0, "storage": 1e12,
     "asynchronous": True, "save_every": 600.0, "restart_seconds": 60.0, "stall_seconds": 0.1, "dataset_tokens": 1e8,
-    "evaluation_tokens": 1e6, "evaluation_every": 10,
+    "evaluation_tokens": 1e6, "evaluation_every": 10, "rampup_batch_size": "2,2,8", "context_length": 100,
+    "teacher": "Qwen/Qwen2.5-1.5B", "reference": True,
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {
@@ -245,6 +246,9 @@ def test_former_names_let_nothing_else_in_and_drop_nothing() -> None:
 def test_a_field_that_names_is_the_one_that_is_told() -> None:
     base = BASES["serve"]
     assert refusal("serve", {**base, "draft": "nonsense"}).startswith("draft: ")
+    taught = {"model": base["model"], "on": "h100-sxm", "batch": 8, "tokens": 64, "layout": "tp=1"}
+    for name in ("nonsense", "/etc/hostname", "./config.json"):
+        assert refusal("train", {**taught, "teacher": name}).startswith("teacher: ")
     assert refusal("serve", {**base, "prefill_on": "nonsense", "prefill_layout": "tp=1"}).startswith("prefill_on: ")
     assert "at most 64" in refusal("serve", {**base, "concurrency": [1] * 65})
 

@@ -46,7 +46,7 @@ def given_fields(asked: b.Body, allowed: Allowed) -> dict[str, Given]:
         setting = type(asked).declared.get(name)
         several = isinstance(value, list)
         try:
-            if name == "model" or (name == "draft" and value != "none"):
+            if name == "model" or (setting is not None and setting.kind.names == "model" and value != "none"):
                 alone = name == "model" and getattr(asked, "text_only", False) is True
                 value = chosen_model(value, allowed, text_only=alone)
             elif setting is not None and setting.kind.names == "machine":

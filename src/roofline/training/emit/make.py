@@ -52,10 +52,10 @@ class Emitted:
     """
 
     framework: str
-    release: str
     settings: tuple[ConfigEntry, ...]
     text: str
     missing: tuple[str, ...]
+    release: str = ""
 
 
 def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
@@ -76,4 +76,4 @@ def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
         *(f"not expressed: {what}" for what in missing),
     ]
     text = kind.written(settings)
-    return Emitted(framework, kind.release, settings, commented(head) + text if kind.comments else text, missing)
+    return Emitted(framework, settings, commented(head) + text if kind.comments else text, missing, kind.release)

@@ -117,7 +117,7 @@ def recipe_words(recipe: str) -> tuple[str, tuple[str, ...]]:
 
 
 def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
-    """Assumptions that no framework's config expresses: load of experts, adapters, user-defined recipes."""
+    """What no framework's config expresses: load of experts, adapters, a second model, user-defined recipes."""
     layout, step = e.asked.layout, e.step
     if layout.imbalance != 1:
         yield Missing(f"imbalance {layout.imbalance:g}: how tokens spread over experts is the router's")
@@ -125,5 +125,8 @@ def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
         yield Missing("popularity of experts: how tokens spread over experts is the router's")
     if any(module.frozen for module, _ in e.model.modules()):
         yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
+    if e.asked.second is not None:
+        what = "teacher" if e.asked.second.logits else "reference"
+        yield Missing(f"{what} {e.asked.second.setup.model.name}: {framework} has it in recipes of its own")
     if recipe_words(step.recipe.name)[0] not in RECIPES:
         yield Missing(f"recipe {step.recipe.name}: one of your own")

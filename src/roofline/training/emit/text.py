@@ -49,8 +49,8 @@ def _yaml(table: Settings, depth: int) -> str:
 def python_text(settings: Iterable[ConfigEntry]) -> str:
     """Settings as a Python function that sets the fields of a config and returns it."""
     every = list(settings)
-    made = [value for _, value in every if isinstance(value, MadeBy)]
-    imports = (f"    from {x.module} import {x.name.partition('.')[0]}" for x in dict.fromkeys(made))
+    objects = [value for _, value in every if isinstance(value, MadeBy)]
+    imports = (f"    from {x.module} import {x.name.partition('.')[0]}" for x in dict.fromkeys(objects))
     lines = (f"    config.{name} = {_literal(value)}" for name, value in every)
     return "\n".join(["def planned(config):", *imports, *lines, "    return config", ""])
 

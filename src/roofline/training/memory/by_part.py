@@ -24,6 +24,10 @@ LAYER_INPUTS = "inputs of layers"
 """Name for what full recomputation keeps, which belongs to no module."""
 
 
+SECOND = "frozen model"
+"""Row of a second model's weights."""
+
+
 # -- by module -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class RankBytes(Figured):
@@ -56,7 +60,10 @@ def module_bytes(e: TrainingEstimate, stage: int | None = None) -> tuple[RankByt
     every = [(x, n) for rank in chosen.holds for x, n in rank.modules()]
     rows = {x.name: RankBytes(x.name) for x, _ in every}
     for term in ("weights", "gradients", "optimizer"):
-        _share_out(rows, term, float(getattr(memory, term)), _state(e, every, term))
+        own = float(getattr(memory, term)) - (float(memory.second) if term == "weights" else 0.0)
+        _share_out(rows, term, own, _state(e, every, term))
+    if memory.second:
+        rows[SECOND] = RankBytes(SECOND, weights=float(memory.second))
     flying = kept_in_flight(e.step, chosen.number, e.asked.layout, e.micro_batches)
     kept = [
         (name, float(number) * size)

@@ -107,8 +107,8 @@ def state_bytes(modules: ModuleCounts, step: Training, layout: Layout, shared: b
         bits[x.routed] = bits[x.routed] + optimizer.factors * x.number * (x.rows + x.columns)
         if optimizer.sides:
             squares = kept_side(x.rows) ** 2 + kept_side(x.columns) ** 2
-            held = x.handled(learning, layout) if shared else x.number
-            whole = whole + optimizer.sides * held * squares
+            handled = x.handled(learning, layout) if shared else x.number
+            whole = whole + optimizer.sides * handled * squares
     for routed, number, ranks in (
         (False, learning.dense, layout.sharers), (True, learning.experts, layout.expert_sharers)
     ):  # fmt: skip

@@ -49,7 +49,7 @@ class TrainingMemory(Figured):
     offloaded part of these. `under_way`: bytes kept by two layers, the most of the offloaded part that is on the
     device. `working`: further bytes at the peak of the backward pass (`peak_of`); `ending`: further bytes at its end.
     `fragments`: free blocks too small for later allocations. `context`: the runtime and its communicators, outside the
-    allocator.
+    allocator. `second`: the part of the weights that is a frozen second model's.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -72,6 +72,7 @@ class TrainingMemory(Figured):
     away: Count = 0
     other: Count = 0
     other_away: Count = 0
+    second: Count = 0
 
     @property
     def allocated(self) -> Count:

@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import ceil_div
+from roofline.declared.maths import Count, ceil_div, is_array
 from roofline.declared.result import Figured, Units
 from roofline.layout.layout import Layout
 from roofline.training.estimate import TrainingEstimate
@@ -92,11 +92,15 @@ def _numbers(ramp: Given) -> tuple[int, int, int]:
     return start, increment, samples
 
 
-def within(ramp: tuple[RampedBatch, ...], tokens: float, e: TrainingEstimate) -> tuple[RampedBatch, ...]:
-    """The part of a ramp that a run of so many tokens reaches."""
-    rows, left = [], tokens
+def within(ramp: tuple[RampedBatch, ...], tokens: Count, e: TrainingEstimate) -> tuple[RampedBatch, ...]:
+    """The part of a ramp that a run of so many tokens reaches. Raises InputError for an array of tokens."""
+    if ramp and is_array(tokens):
+        raise InputError("rampup_batch_size", ramp[0].batch, "one number of tokens: each has its own steps")
+    rows: list[RampedBatch] = []
+    left = int(tokens) if ramp else 0
     for x in ramp:
-        number = min(x.steps, ceil_div(int(left), int(x.batch * e.tokens_each))) if left > 0 else 0
+        each = x.batch * int(e.tokens_each)
+        number = min(x.steps, ceil_div(left, each)) if left > 0 else 0
         rows.append(replace(x, steps=number))
-        left -= float(number * x.batch * e.tokens_each)
+        left -= number * each
     return tuple(x for x in rows if x.steps)

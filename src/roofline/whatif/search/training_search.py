@@ -317,6 +317,8 @@ def _understood(
     for kind in recipes:
         training(batch, tokens, recipe=kind)
     again = _recomputed(model, usual) if how.recompute is None else _several("recompute", how.recompute)
+    if learner.second(model) is not None:
+        raise InputError("teacher", learner.teacher or model.name, "no second model in a search: `train` has one")
     learning, steps = learner.of(model), [training(batch, tokens, recompute=what) for what in again]
     for step in steps:
         check_run_again(learning, step)

@@ -136,7 +136,9 @@ def _links(level: Level) -> str:
     """Links of one level."""
     axes = f" of {'×'.join(map(str, level.axes))}" if level.axes else ""
     adds = ", adds in the switch" if level.in_switch else ""
-    return f"{level.kind}{axes}, {si(level.bandwidth, 'B/s')} per chip and direction, {seconds(level.latency)}{adds}"
+    over = f", oversubscribed {level.oversubscription:g} : 1" if level.oversubscription > 1 else ""
+    speed = f"{si(level.bandwidth, 'B/s')} per chip and direction"
+    return f"{level.kind}{axes}, {speed}, {seconds(level.latency)}{over}{adds}"
 
 
 def _usable(c: Chip) -> str:

@@ -160,6 +160,7 @@ LINES = {
     "exposed": "exposed communication, {}", "slowed": "slowed beside communication, to the host and back",
     "host": "waiting for the host's launches", "waiting": "waiting for other stages",
     "reduction": "exposed reduction of gradients", "gathering": "exposed gathering of weights", "update": "optimizer",
+    "second": "forward passes of the frozen model",
     "between": "slowest rank, and between steps",
 }  # fmt: skip
 """Names of the lines of a breakdown that are not ops."""
@@ -179,7 +180,7 @@ def modules_table(rows: tuple[RankBytes, ...]) -> Table:
 
 def training_step_text(e: TrainingEstimate) -> str:
     """The step: time, its parts, and utilization."""
-    slowest = e.slowest.turns
+    slowest, second = e.slowest.turns, e.asked.second and e.asked.second.setup
     sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items()) or "none"
     where = ", ".join(
         f"{name} {seconds(span.expected)}"
@@ -191,6 +192,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"bubble      {percent(e.bubble)} of the passes, the mean over the stages",
         f"exposed     {sent} of communication in a step",
         f"optimizer   {seconds(e.update.expected)}",
+        *([f"frozen      {seconds(e.second.expected)}: forward passes of {second.model.name}"] if second else []),
         *(
             [f"waiting     {seconds(e.waiting.expected)} for slower ranks and between steps"]
             if e.waiting.expected
