@@ -60,6 +60,7 @@ from roofline.model.families.towers import (  # noqa: F401
     quantized,
     qwen_vl,
     remote,
+    remote_more,
     resampled,
     vibevoice,
 )
