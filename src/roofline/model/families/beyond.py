@@ -42,6 +42,7 @@ from roofline.model.families.text import (  # noqa: F401
     bert_variants,
     deberta,
     encoder_decoder,
+    masked_diffusion,
     modernbert,
     perceiver,
     pooled,
