@@ -22,6 +22,7 @@ from roofline.model.families.image_text import (  # noqa: F401
     joint,
     pix2struct,
     retrieval,
+    t5gemma2,
 )
 from roofline.model.families.speech import (  # noqa: F401
     clap,

@@ -19,7 +19,7 @@ _KINDS = {
         openai_privacy_filter sam3_lite_text_text_model videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2
+        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
     """,
     "an encoder of text together with images or sound, which writes no text": """
