@@ -114,3 +114,21 @@ def test_where_inkling_folds_pixels() -> None:
                 except Exception:  # more layers than it can choose cells for
                     continue
                 assert scales(frames, side, layers, 3) == real
+
+
+@pytest.mark.parametrize(("words", "tokens"), [(64, 16), (100, 40)])
+def test_udop(words: int, tokens: int) -> None:
+    """The source of a page without words' places: its words, and all 196 patches."""
+    torch, transformers = real_code()
+    config = transformers.CONFIG_MAPPING["udop"](
+        num_layers=2, num_decoder_layers=2, d_model=128, d_ff=256, d_kv=16, num_heads=8
+    )
+    made = transformers.UdopForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+    page = {"bbox": torch.zeros(1, words, 4), "pixel_values": torch.zeros(1, 3, 224, 224)}
+    read = {"input_ids": torch.full((1, words), 5), "decoder_input_ids": torch.full((1, tokens), 5)}
+    ours = rl.load(_config(config))
+    assert ours.parameters == sum(p.numel() for p in made.parameters())
+    step = rl.prefill(1, tokens).reading("source", words + 196).reading("images", 196)
+    assert rl.analyze(ours, step, counting="torch").flops == _flops(
+        torch, lambda: made(**read, **page, use_cache=False)
+    )

@@ -23,6 +23,7 @@ from roofline.model.families.image_text import (  # noqa: F401
     pix2struct,
     retrieval,
     t5gemma2,
+    udop,
 )
 from roofline.model.families.speech import (  # noqa: F401
     clap,
