@@ -138,9 +138,10 @@ def qwen3_talker(c: Config) -> Iterator[Tower]:
     p = replace(p, kind="qwen3_omni_moe_talker_code_predictor").of_kind("qwen3_omni_moe_talker_code_predictor")
     d, rows, thinker = dims(t), t.size("vocab_size"), c.size("thinker_hidden_size", 2048)
     mixer = attention(d, rotary=d.head_dim, bias=t.flag("attention_bias"), qk_norm=per_head)
+    shared = t.size("shared_expert_intermediate_size", 0, least=0)
     experts = moe(
         t, d.width, t.size("num_experts|num_local_experts"), t.size("num_experts_per_tok"),
-        t.size("moe_intermediate_size"), shared=t.size("shared_expert_intermediate_size"), shared_gate=True,
+        t.size("moe_intermediate_size"), shared=shared, shared_gate=shared > 0,
     )  # fmt: skip
     inner = t.size("intermediate_size")
     resized = tuple(
