@@ -166,7 +166,10 @@ def qwen3_talker(c: Config) -> Iterator[Tower]:
 def qwen3_waves(c: Config) -> Iterator[Tower]:
     """Qwen3-Omni's waves (arXiv:2509.17765 §2.4): a few layers over codes, then causal convolutions."""
     c = replace(c, kind="qwen3_omni_moe_code2wav").of_kind("qwen3_omni_moe_code2wav")
-    width, heads, kv = c.size("hidden_size"), c.size("num_attention_heads", 16), c.size("num_key_value_heads", 16)
+    width, heads, kv = (
+        c.size(key, default)
+        for key, default in (("hidden_size", 1024), ("num_attention_heads", 16), ("num_key_value_heads", 16))
+    )
     head: int | None = c.size("head_dim", None)
     d = Dims(c.size("num_hidden_layers", 8), width, heads, kv, head or width // heads)
     scales = {name: unapplied(f"{name}_scale", width) for name in ("attn", "ffn")}
