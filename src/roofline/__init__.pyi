@@ -745,24 +745,26 @@ def pools(
 @overload
 def report(
     model: Model | Source, *, on: _MachineName | Sequence[_MachineName], sizes: BatchSizes = ..., train: bool = False,
-    output: str | PathLike[str] | None = None, tables: str | PathLike[str] | None = None,
-    tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
+    images: Images | _Whole | None = None, output: str | PathLike[str] | None = None,
+    tables: str | PathLike[str] | None = None, tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
     progress: Callable[[int, int, str], None] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences = 16, input: _OneTokens | None = None,
-    output_tokens: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    audio: _Seconds | None = None,
 ) -> Finished: ...
 @overload
 def report(
     model: Model | Source, place: PlaceSettings, sizes: BatchSizes = ..., *, train: bool = False,
-    output: str | PathLike[str] | None = None, tables: str | PathLike[str] | None = None,
-    tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
+    images: Images | _Whole | None = None, output: str | PathLike[str] | None = None,
+    tables: str | PathLike[str] | None = None, tables_form: Literal['csv', 'parquet'] = 'csv', force: bool = False,
     progress: Callable[[int, int, str], None] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, batch: _OneSequences = 16, input: _OneTokens | None = None,
-    output_tokens: _OneTokens | None = None,
+    output_tokens: _OneTokens | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    audio: _Seconds | None = None,
 ) -> Finished: ...
 
 def run(

@@ -145,6 +145,107 @@ PUBLISHED: dict[str, tuple[dict[str, Any], int]] = {
         },
         8_021_025_280,
     ),
+    "Phi-4-multimodal-instruct": (
+        {'architectures': ['Phi4MMForCausalLM'],
+         'model_type': 'phi4mm',
+         'hidden_size': 3072,
+         'intermediate_size': 8192,
+         'num_hidden_layers': 32,
+         'num_attention_heads': 24,
+         'num_key_value_heads': 8,
+         'vocab_size': 200064,
+         'tie_word_embeddings': True,
+         'partial_rotary_factor': 0.75,
+         'torch_dtype': 'bfloat16',
+         'img_processor': None,
+         'audio_processor': {'config': {'attention_dim': 1024,
+                                        'attention_heads': 16,
+                                        'linear_units': 1536,
+                                        'num_blocks': 24,
+                                        'input_size': 80,
+                                        'kernel_size': 3,
+                                        'ext_pw_out_channel': 1024,
+                                        'time_reduction': 8,
+                                        'nemo_conv_settings': {'conv_channels': 1024},
+                                        'relative_attention_bias_args': {'t5_bias_max_distance': 500,
+                                                                         'type': 't5'}},
+                             'name': 'cascades'},
+         'embd_layer': {'audio_embd_layer': {'compression_rate': 8},
+                        'embedding_cls': 'image_audio',
+                        'image_embd_layer': {'crop_size': 448}},
+         'speech_lora': {'dp': 0.01, 'layer': 'x', 'lora_alpha': 640, 'r': 320},
+         'vision_lora': {'dp': 0.0, 'layer': 'x', 'lora_alpha': 512, 'r': 256}},
+        5_574_460_384,
+    ),
+    "cogvlm-chat-hf": (
+        {'architectures': ['CogVLMForCausalLM'],
+         'model_type': 'cogvlm',
+         'hidden_size': 4096,
+         'intermediate_size': 11008,
+         'num_hidden_layers': 32,
+         'num_attention_heads': 32,
+         'vocab_size': 32000,
+         'hidden_act': 'silu',
+         'torch_dtype': 'bfloat16',
+         'vision_config': {'dropout_prob': 0.0,
+                           'hidden_act': 'gelu',
+                           'hidden_size': 1792,
+                           'image_size': 490,
+                           'in_channels': 3,
+                           'intermediate_size': 15360,
+                           'layer_norm_eps': 1e-06,
+                           'num_heads': 16,
+                           'num_hidden_layers': 63,
+                           'num_positions': 1226,
+                           'patch_size': 14}},
+        17_639_685_376,
+    ),
+    "cogvlm2-llama3-chat-19B": (
+        {'architectures': ['CogVLMForCausalLM'],
+         'hidden_act': 'silu',
+         'hidden_size': 4096,
+         'intermediate_size': 14336,
+         'num_hidden_layers': 32,
+         'num_attention_heads': 32,
+         'num_key_value_heads': 8,
+         'vocab_size': 128256,
+         'num_multi_query_heads': 8,
+         'torch_dtype': 'bfloat16',
+         'vision_config': {'dropout_prob': 0.0,
+                           'hidden_act': 'gelu',
+                           'hidden_size': 1792,
+                           'image_size': 1344,
+                           'in_channels': 3,
+                           'intermediate_size': 15360,
+                           'layer_norm_eps': 1e-06,
+                           'num_heads': 16,
+                           'num_hidden_layers': 63,
+                           'num_positions': 9217,
+                           'patch_size': 14}},
+        19_503_105_280,
+    ),
+    "PaddleOCR-VL": (
+        {'model_type': 'paddleocr_vl',
+         'architectures': ['PaddleOCRVLForConditionalGeneration'],
+         'hidden_size': 1024,
+         'intermediate_size': 3072,
+         'num_hidden_layers': 18,
+         'num_attention_heads': 16,
+         'num_key_value_heads': 2,
+         'head_dim': 128,
+         'vocab_size': 103424,
+         'tie_word_embeddings': False,
+         'use_bias': False,
+         'torch_dtype': 'bfloat16',
+         'vision_config': {'hidden_size': 1152,
+                           'image_size': 384,
+                           'intermediate_size': 4304,
+                           'num_attention_heads': 16,
+                           'num_hidden_layers': 27,
+                           'patch_size': 14,
+                           'spatial_merge_size': 2}},
+        958_588_736,
+    ),
 }  # fmt: skip
 
 
@@ -153,7 +254,7 @@ def test_parameters_are_those_of_the_published_checkpoint(name: str) -> None:
     config, parameters = PUBLISHED[name]
     model = rl.load(config)
     assert model.parameters == parameters
-    assert {tower.name for tower in model.towers} == {"vision", "projector"}
+    assert {"vision", "projector"} <= {tower.name for tower in model.towers} <= {"vision", "projector", "audio"}
     assert model.not_counted == ()
     text = rl.load(config, text_only=True)
     assert text.parameters == parameters - sum(tower.parameters for tower in model.towers)
@@ -190,3 +291,34 @@ def test_images_take_time() -> None:
     attention = 24 * 4 * 1025**2 * 1024
     patches, projector = 2 * 1024 * 588 * 1024, 2 * 256 * (4096 * 4096 + 4096 * 4096)
     assert seen == linear + attention + patches + projector
+
+
+def test_janus_by_hand() -> None:
+    """SigLIP-L with its pool, DeepSeek-LLM 7B, two projectors, LlamaGen's VQ-16 of 71,883,403 values, a head."""
+    part = {"cls": "MlpProjector", "params": {"depth": 2, "input_dim": 1024, "n_embed": 4096}}
+    drawn = {"params": {"image_token_embed": 4096, "image_token_size": 16384, "n_embed": 4096}}
+    model = rl.load({
+        "model_type": "multi_modality", "aligner_config": part, "gen_head_config": drawn,
+        "gen_aligner_config": {"params": {"depth": 2, "input_dim": 8, "n_embed": 4096}},
+        "gen_vision_config": {"params": {"image_token_size": 16384, "n_embed": 8}},
+        "vision_config": {"params": {"model_name": "siglip_large_patch16_384"}},
+        "language_config": {
+            "model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32,
+            "num_hidden_layers": 30, "num_key_value_heads": 32, "vocab_size": 102400,
+        },
+    })  # fmt: skip
+    book = 71_883_403 + 16384 * 8 + (8 + 1 + 4096 + 1) * 4096 + (4096 + 1) * 4096 + (4096 + 1) * 16384
+    assert model.parts["image_writer"] == pytest.approx(book, rel=2e-3)
+    assert model.parts["text"] == 6_910_365_696
+    assert model.served.parts == {k: n for k, n in model.parts.items() if k != "image_writer"}
+
+
+def test_a_language_model_that_is_named_stands_in_the_catalog() -> None:
+    """Ultravox's files hold an encoder and a projector; `text_model_id` says which model they are beside."""
+    config = {
+        "model_type": "ultravox", "text_model_id": "meta-llama/Llama-3.1-8B-Instruct", "audio_model_id": None,
+        "audio_config": {"d_model": 1280, "encoder_attention_heads": 20, "encoder_ffn_dim": 5120, "encoder_layers": 32},
+    }  # fmt: skip
+    assert rl.load(config).parts["text"] == rl.load("meta-llama/Llama-3.1-8B").parameters
+    with pytest.raises(rl.InputError, match="text_model_id"):
+        rl.load({**config, "text_model_id": "someone/else"})

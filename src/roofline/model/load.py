@@ -110,7 +110,8 @@ def load(
 
 def model_from(origin: Origin, inputs: Inputs | None = None, *, text_only: bool = False) -> Model:
     """Build the model of a config with known origin, `text_only` without its towers. Raises InputError."""
-    model = build(origin.raw, origin.name, inputs, text_only=text_only)
+    raw = _with_text(origin.raw)
+    model = build(raw, origin.name, inputs, text_only=text_only)
     model = replace(model, rebuilt=partial(model_from, origin, text_only=text_only))
     if origin.gguf is not None:
         from roofline.model.checkpoints.gguf.metadata import as_in_file
@@ -121,6 +122,19 @@ def model_from(origin: Origin, inputs: Inputs | None = None, *, text_only: bool 
         model = replace(model, images=rule)
     model = replace(model, sound=sound_rule(origin.raw))
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
+
+
+def _with_text(raw: JsonObject) -> JsonObject:
+    """A config that names its language model, whose weights stand elsewhere, with that model's own config (Ultravox).
+
+    Raises InputError for one that is not in the catalog.
+    """
+    named = raw.get("text_model_id")
+    if raw.get("model_type") != "ultravox" or raw.get("text_config") is not None or named is None:
+        return raw
+    if not isinstance(named, str) or named not in catalog():
+        raise InputError("text_model_id", named, "a model of the catalog, or its config under text_config")
+    return {**raw, "text_config": catalog_config(named)}
 
 
 @lru_cache(maxsize=128)

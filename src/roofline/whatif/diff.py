@@ -14,7 +14,18 @@ from typing import Annotated, ClassVar
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.groups import DEGREES, PlaceSettings, Where
-from roofline.declared.kinds import EngineName, Given, MachineName, OneSequences, OneTokens, OneTokensOrNone, StepName
+from roofline.declared.kinds import (
+    EngineName,
+    Given,
+    ImageSize,
+    MachineName,
+    OneSequences,
+    OneTokens,
+    OneTokensOrNone,
+    Seconds,
+    StepName,
+    Whole,
+)
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.units import written
@@ -27,6 +38,7 @@ from roofline.inference.step import Estimate
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
 from roofline.model.checkpoints.quantization.asked import formats_of
+from roofline.model.images import Images
 from roofline.model.load import Source, load, model_of
 from roofline.model.model import Model
 from roofline.model.precision import Precision
@@ -36,6 +48,7 @@ from roofline.training.estimate import TrainingEstimate
 from roofline.training.settings import TrainingWhere
 from roofline.training.train import train
 from roofline.work.analysis import Analysis, analyze
+from roofline.work.lower import seeing
 from roofline.work.step import Step, step_of
 from roofline.work.training import Training, training
 
@@ -61,6 +74,10 @@ class SideStep:
     context: Annotated[OneTokensOrNone, "Cached tokens of the decode."] = 1024
     prompt: Annotated[OneTokens, "Tokens of the prefill."] = 1024
     train: Annotated[OneTokens | None, "Tokens of a sequence of a training step."] = None
+    images: Annotated[Whole | None, "Images in every prompt of the prefill, on top of its tokens."] = None
+    image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None
+    frames: Annotated[Whole | None, "Frames of each; several make it a video (1)."] = None
+    audio: Annotated[Seconds | None, "Length of a recording in every prompt of the prefill, such as `30s`."] = None
     step: Annotated[StepName | None, "The one phase that is compared."] = None
 
 
@@ -93,11 +110,22 @@ class Side(SideStep, SidePlace, Figured):
         """Tokens of a training sequence; those of the prompt by default."""
         return self.prompt if self.train is None else self.train
 
+    def __post_init__(self) -> None:
+        if self.audio is not None:
+            object.__setattr__(self, "model", self.model.hearing(Images.asked(audio=self.audio)))
+
+    @property
+    def beside(self) -> Images | None:
+        """Images and sound of every prompt. Raises InputError for one setting of them without the other."""
+        given = {name: getattr(self, name) for name in group_settings(Images) if getattr(self, name) is not None}
+        return Images.asked(**given) if given else None
+
     def of(self, phase: str) -> Step:
-        """The step of a phase."""
+        """The step of a phase; a prefill encodes the images of its prompts."""
         if phase == "training":
             return training(self.batch, self.trained)
-        return step_of(phase, self.batch, self.prompt if phase == "prefill" else self.context)
+        step = step_of(phase, self.batch, self.prompt if phase == "prefill" else self.context)
+        return seeing(self.model, step, self.beside) if phase == "prefill" else step
 
     @property
     def formats(self) -> Precision:

@@ -109,16 +109,17 @@ def explain(
 def explained(analysis: Analysis, name: str) -> Explanation:
     """`explain` for an existing analysis."""
     cost = analysis.op(name)
-    if len(analysis.step.queries) != 1 or analysis.step.shape:
-        raise InputError("step", analysis.step, "queries that are all alike, to be explained")
     module = _module(analysis, cost)
+    step = analysis.step.of(module.stream) if module.stream else analysis.step
+    if len(step.queries) != 1 or analysis.step.shape:
+        raise InputError("step", analysis.step, "queries that are all alike, to be explained")
     if isinstance(module, Experts) and module.popularity:
         raise InputError("layout.popularity", module.popularity, "0: formulas are of evenly spread tokens")
-    query = analysis.step.queries[0]
+    query = step.queries[0]
     values: dict[str, Any] = {"B": query.count, "P": query.cached, "T": query.new}
     sizes = {f.name: getattr(module, f.name) for f in fields(module)}
     values |= {k: v for k, v in sizes.items() if type(v) is int and v and not (v == 1 and k in SINGLE)}
-    op = _symbolic(analysis, module, name, values) if has_algebra() else cost.op
+    op = _symbolic(step, module, name, values) if has_algebra() else cost.op
     figures = [_figure("FLOPs", analysis.counting.flops(op), values, cost.each_flops, _source(analysis, cost))]
     moved, numbers = analysis.traffic.bytes(op, analysis.precision), cost.each_moved
     for role in fields(moved):
@@ -134,6 +135,7 @@ def _module(analysis: Analysis, cost: OpCost) -> Module:
     model = analysis.model
     groups: dict[str, tuple[Module, ...]] = {"embedding": model.embedding, "head": model.head}
     groups |= {b.name: b.modules for b, _ in model.blocks}
+    groups |= {f"{t.name} {b.name}": b.modules for t in model.towers for b, _ in t.blocks}
     return next(m for m in groups[cost.block] if cost.name in {op.name for op in _ops(m, analysis.step)})
 
 
@@ -144,12 +146,12 @@ def _ops(module: Module, step: Step) -> Iterator[Op]:
         yield from lower(module, step)
 
 
-def _symbolic(analysis: Analysis, module: Module, name: str, values: dict[str, int]) -> Op:
+def _symbolic(step: Step, module: Module, name: str, values: dict[str, int]) -> Op:
     import sympy
 
     letters = {k: sympy.Symbol(k, integer=True, positive=True) for k in values}
     sizes = {f.name: letters[f.name] for f in fields(module) if f.name in letters}
-    step = analysis.step.with_symbols(letters["P"] if values["P"] else 0, letters["T"], letters["B"])
+    step = step.with_symbols(letters["P"] if values["P"] else 0, letters["T"], letters["B"])
     return next(op for op in _ops(replace(module, **sizes), step) if op.name == name)
 
 

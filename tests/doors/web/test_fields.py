@@ -29,7 +29,7 @@ OTHERS: Mapping[str, Any] = {
     "bill": {"price": "7", "grid": "fr", "pue": 2.0}, "price": "7", "grid": "fr", "pue": 2.0, "years": 3.0,
     "utilisation": 0.5, "tp": 2, "pp": 2, "dp": 2, "ep": 2, "chunk": 64, "rounds": 3, "formula": False,
     "draft": "none", "mtp": True, "draft_length": 2, "acceptance": 0.5, "images": 1, "image_size": "64x64",
-    "frames": 8,
+    "frames": 8, "audio": "3s",
     "prefill_layout": "tp=1", "prefill_on": "h200-sxm", "prefill_engine": "sglang", "prefill_bandwidth": 1e9,
     "chips": 2, "prefills": 1, "decodes": 1, "budget": 3.0, "power": 800.0, "latency": 1e-6, "strict": True,
     "attainment": 0.9,

@@ -30,6 +30,7 @@ from roofline.model.families.decoders.dense import (  # noqa: F401
     remote_dense,
     remote_older,
     variations,
+    with_experts_of_images,
 )
 from roofline.model.families.decoders.experts import (  # noqa: F401
     deepseek,
@@ -85,6 +86,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         import_module("roofline.model.families.beyond")
     if raw.get("model_type") == "llava" and "mm_vision_tower" in raw:  # as its authors published it first
         raw = {**raw, "model_type": "llava_llama"}
+    if "model_type" not in raw and (named := _unnamed(raw)):
+        raw = {**raw, "model_type": named}
     kind = raw.get("model_type")
     if str(raw.get("_class_name")) in WHOLES and kind not in (*FAMILIES, *SAME, *WHOLES):
         # diffusers names a class alone; Wan's own code names beside it what the model makes (`t2v`).
@@ -124,6 +127,17 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         not_counted = [text for text in not_counted if text.removesuffix(BESIDE) not in own.read]
     warnings = tuple(dict.fromkeys([*_assumed(c), *heads, *c.notes, *given.leftovers()]))
     return replace(model, name=name or model.name, warnings=warnings, not_counted=tuple(not_counted))
+
+
+_UNNAMED = {"CogVLMForCausalLM": "cogvlm", "InternLMXComposer2ForCausalLM": "internlmxcomposer2"}
+"""Class → type of models whose published configs name no type."""
+
+
+def _unnamed(raw: JsonObject) -> str | None:
+    """The type of a config that names none, by its class."""
+    names = raw.get("architectures")
+    first = names[0] if isinstance(names, list) and names else None
+    return _UNNAMED.get(first) if isinstance(first, str) else None
 
 
 def _whole(outer: Config, name: str) -> Model:

@@ -22,6 +22,8 @@ from roofline.model.families.image_text import (  # noqa: F401
     joint,
     pix2struct,
     retrieval,
+    t5gemma2,
+    udop,
 )
 from roofline.model.families.speech import (  # noqa: F401
     clap,
@@ -42,6 +44,7 @@ from roofline.model.families.text import (  # noqa: F401
     bert_variants,
     deberta,
     encoder_decoder,
+    masked_diffusion,
     modernbert,
     perceiver,
     pooled,
@@ -60,6 +63,7 @@ from roofline.model.families.towers import (  # noqa: F401
     quantized,
     qwen_vl,
     remote,
+    remote_more,
     resampled,
     vibevoice,
 )

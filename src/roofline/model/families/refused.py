@@ -19,8 +19,8 @@ _KINDS = {
         openai_privacy_filter sam3_lite_text_text_model videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module t5gemma2
-        t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr udop
+        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module
+        t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr
     """,
     "an encoder of text together with images or sound, which writes no text": """
         flava_multimodal_model lxmert modernvbert neomme pe_audio pe_audio_video pe_video tipsv2 tvp ultravbert

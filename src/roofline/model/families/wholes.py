@@ -26,10 +26,11 @@ WRAPPERS = {
     "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2", "qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe",
     "mllama": "mllama_text_model", "inkling_mm_model": "inkling_text", "inkling2": "inkling2_text",
-    "DeepseekOCR": "deepseek_v2", "deepseek_vl_v2": "deepseek_v2",
+    "DeepseekOCR": "deepseek_v2", "deepseek_vl_v2": "deepseek_v2", "multi_modality": "llama", "ultravox": "llama",
 }  # fmt: skip
 # Types of a text part, or of a multimodal model with its text keys at top level, that equal another known type.
 SAME = {
+    "Keye": "qwen3", "KeyeVL1_5": "qwen3",
     "dots_ocr": "qwen2", "llava_llama": "llama", "llava_mistral": "mistral", "llava_mpt": "mpt", "llava_phi": "phi",
     "llava_qwen": "qwen2", "videollama3_qwen2": "qwen2",
     "emu3_text_model": "llama", "qwen2_vl": "qwen2", "qwen2_5_vl": "qwen2",
@@ -132,7 +133,7 @@ def sections_beside(outer: Config) -> list[str]:
     return [k for k in named if k not in (*SECTIONS, *_OURS)] + deeper
 
 
-UNNAMED_TOWERS = frozenset(("molmo",))
+UNNAMED_TOWERS = frozenset(("molmo", "internlmxcomposer2"))
 """Types whose config has no key for their tower."""
 BESIDE = " (not part of the language model)"
 """End of a note on a part beside the language model."""

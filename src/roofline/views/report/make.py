@@ -11,6 +11,7 @@ from roofline.declared.groups import PlaceSettings
 from roofline.declared.kinds import Switch
 from roofline.declared.question import question
 from roofline.extras import check_frames
+from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.views.files.atomic import check_ending, check_file, check_folder, whole_file, whole_folder
@@ -30,6 +31,7 @@ def report(
         Switch,
         "An optimizer step of the same batch and prompts too, and what would help it: options of `roofline train`.",
     ] = False,
+    images: Images | None = None,
     output: str | os.PathLike[str] | None = None,
     tables: str | os.PathLike[str] | None = None,
     tables_form: TableForm = "csv",
@@ -40,6 +42,7 @@ def report(
 
     `batch` prompts of `input` tokens (1024, or what the context leaves) that each generate `output_tokens` (256), over
     all replicas of `layout`; `precision` and `engine` as in `generate`. `train`: an optimizer step of that batch too.
+    `images`: in every prompt, on top of its tokens.
     `output`: a file that ends in .html (one page), .md (with a folder `…_files` beside it) or .json. `tables`: a
     folder for every table as a file, `tables_form` csv, or parquet (with Polars). `progress` is called as sections and
     pictures are done. Raises InputError for what is not understood and for what cannot be written.
@@ -54,7 +57,7 @@ def report(
         raise not_one_of("tables_form", tables_form, get_args(TableForm))
     if tables is not None and tables_form == "parquet":
         check_frames("tables_form", tables_form, "csv")
-    subject = report_on(decoder_of(model), place, sizes, train=train)
+    subject = report_on(decoder_of(model, images), place, sizes, train=train, images=images)
     files = None if page is None or page.suffix.lower() != ".md" else page.with_name(f"{page.stem}_files")
     if files is not None:
         check_folder(files, force)

@@ -19,6 +19,7 @@ from roofline.inference.deployment import Machine, deploy
 from roofline.inference.generate import DRAFT_LENGTH, MTP_RIGHT, Generation, Speculation, generation
 from roofline.inference.settings import Setup, setup
 from roofline.layout.layout import Layout
+from roofline.model.images import Images
 from roofline.model.load import decoder_of
 from roofline.model.model import Model
 from roofline.model.modules import Experts
@@ -51,6 +52,12 @@ class Served:
     load: StaticBatch
     command: str = "generate"
     speculation: Speculation | None = None
+    images: Images | None = None
+
+    @property
+    def prompt(self) -> int:
+        """Tokens of a prompt, those of its images and sound included."""
+        return self.input + (0 if self.asked.seen is None else self.asked.seen.tokens)
 
     @property
     def batch(self) -> int:
@@ -276,14 +283,22 @@ USUAL_BATCH = BatchSizes()
 
 
 @question()
-def served(model: Model, where: Where, sizes: BatchSizes = USUAL_BATCH, *, command: str = "generate") -> Served:
+def served(
+    model: Model,
+    where: Where,
+    sizes: BatchSizes = USUAL_BATCH,
+    *,
+    images: Images | None = None,
+    command: str = "generate",
+) -> Served:
     """Resolve the settings of a serving configuration. Raises InputError for invalid settings.
 
     The defaults are prompts of 1024 and answers of 256 tokens, or less where the model's context is shorter. `command`:
-    the command whose options the recommendations name.
+    the command whose options the recommendations name. `images`: in every prompt, on top of its tokens.
     """
-    lengths = usual_lengths(decoder_of(model), sizes.input, sizes.output_tokens)
-    return Served(where, setup(model, where), StaticBatch(*lengths, sizes.batch), command)
+    built = decoder_of(model, images)
+    lengths = usual_lengths(built, sizes.input, sizes.output_tokens)
+    return Served(where, setup(built, where).seeing(images), StaticBatch(*lengths, sizes.batch), command, images=images)
 
 
 def usual_lengths(model: Model, input: int | None, output_tokens: int | None) -> tuple[int, int]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import HEADS, dims
 from roofline.model.families.blocks.text_heads import dense
+from roofline.model.families.decoders.dense.gpt import gptj
 from roofline.model.families.registry import WHOLES, complete
 from roofline.model.model import Block, Model
-from roofline.model.modules import Add, Module, Modules
+from roofline.model.modules import Add, Attention, Module, Modules
 
 DECODERS = ("bert", "roberta", "xlm-roberta", "camembert", "ernie", "bert-generation")
 """Decoders that attend to an encoder's output: those whose layers are BERT's."""
@@ -44,6 +47,38 @@ def encoder_and_decoder(c: Config) -> Model:
     steps = ("encode", "prefill", "decode")
     embedding, kind = (*joint, *written.embedding), c.text("model_type")
     return replace(written, model_type=kind, embedding=embedding, layers=layers, towers=(encoder,), steps=steps)
+
+
+@complete("codet5p")
+def codet5p(c: Config) -> Model:
+    """CodeT5+ of 2B, 6B and 16B (arXiv:2305.07922): CodeGen reads, a larger one writes; its last layer attends."""
+    c.mark_read("model_type", "is_encoder_decoder", "decoder_start_token_id", "pad_token_id")
+    source, target = (replace(c.section(side), kind="codegen").of_kind("codegen") for side in ("encoder", "decoder"))
+    read, written = gptj(source), gptj(target)
+    end = tuple(m for m in read.head if m.name != "lm_head")
+    blocks = [Block("front", read.embedding), *read.layers, Block("end", end)]
+    encoder = tower("encoder", "source", read.hidden, _seeing_all(blocks), quantised=True)
+    joint: Modules = ()
+    if read.hidden != written.hidden:
+        joint = (replace(dense("joint_proj", read.hidden, written.hidden), stream="source"),)
+    d = dims(target, kv_key="n_head|num_attention_heads")
+    cross = (
+        layer_norm("cross_norm", d.width), *cross_attention(d, bias=False), Add(name="cross_residual", width=d.width)
+    )  # fmt: skip
+    *layers, last = written.layers
+    attending = Block(last.name, (*last.modules, *cross)) if target.flag("add_cross_attention", True) else last
+    c.note(*source.leftovers(), *target.leftovers())
+    return replace(
+        written, model_type="codet5p", embedding=(*joint, *written.embedding), layers=(*layers, attending),
+        towers=(encoder,), steps=("encode", "prefill", "decode"), precision=stored_precision(c),
+    )  # fmt: skip
+
+
+def _seeing_all(blocks: Iterable[Block]) -> Iterator[Block]:
+    """The blocks of an encoder, whose attention has no mask."""
+    for block in blocks:
+        seen = (replace(m, causal=False) if isinstance(m, Attention) else m for m in block.modules)
+        yield Block(block.name, tuple(seen))
 
 
 def _part(c: Config, name: str) -> Config:

@@ -85,6 +85,19 @@ def with_pool(c: Config, v: Vit, part: TowerStage) -> TowerStage:
     return replace(part, blocks=(*part.blocks, Block("pool", head)))
 
 
+def published_siglip(c: Config, part: TowerStage) -> TowerStage:
+    """A tower as Keye's and PaddleOCR-VL's files hold it: with a head and packed positions, which nothing runs."""
+    packed = Learned(name="packed_positions", width=part.width, rows=32_768, applied=False, idle=True)
+    whole = with_idle_pool(c, part)
+    return replace(whole, blocks=(*whole.blocks, Block("packed", (packed,))))
+
+
+def with_idle_pool(c: Config, part: TowerStage) -> TowerStage:
+    """The tower with SigLIP's head, which nothing runs."""
+    pool = with_pool(c, vit(c, default_act="gelu_pytorch_tanh"), replace(part, positions=1)).blocks[-1].modules
+    return replace(part, blocks=(*part.blocks, Block("pool", tuple(replace(m, idle=True) for m in pool))))
+
+
 def seen_by_many(c: Config) -> TowerStages:
     """SigLIP's layers without its head, as Idefics, Aria and others have them."""
     yield square_vision(c, vit(c, default_act="gelu_pytorch_tanh"))

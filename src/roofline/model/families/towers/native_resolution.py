@@ -28,6 +28,7 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import towers
+from roofline.model.families.towers.fixed_resolution import published_siglip
 from roofline.model.families.towers.qwen_vl import glm_tower, glm_vit, qwen2_5_vl
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
@@ -79,7 +80,10 @@ def paddleocr_vl_towers(outer: Config, text: Model) -> Iterator[Tower]:
     c = section_of(outer, "vision_config")
     four = c.size("spatial_merge_size", 2) ** 2
     wide = c.size("hidden_size") * four
-    yield from streamed((*paddleocr_vl_vision(c), _merged((wide, wide, text.hidden), four)), IMAGES)
+    (part,) = paddleocr_vl_vision(c)
+    if not outer.has("text_config"):  # under the keys of its own code, whose files hold more
+        part = published_siglip(c, part)
+    yield from streamed((part, _merged((wide, wide, text.hidden), four)), IMAGES)
 
 
 @sees(alone=("video_llama_3_vision",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from roofline.model.config import Config
@@ -97,7 +97,8 @@ def quantizer(k: CodeBook, count: int) -> Block:
     ))  # fmt: skip
 
 
-def _idle(blocks: list[Block]) -> list[Block]:
+def idle_blocks(blocks: Iterable[Block]) -> list[Block]:
+    """The blocks as weights alone."""
     return [Block(b.name, tuple(replace(m, idle=True) for m in b.modules)) for b in blocks]
 
 
@@ -138,4 +139,4 @@ def janus(outer: Config, text: Model) -> Iterator[Tower]:
         projection("aligner", (k.width, *[wide] * layers), act=act),
         Block("head", (product("generation_head", own, wide), product("words_head", wide, k.words))),
     )
-    yield from streamed((TowerStage("image_writer", wide, tuple(_idle([*drawn, *written]))),), IMAGES)
+    yield from streamed((TowerStage("image_writer", wide, tuple(idle_blocks([*drawn, *written]))),), IMAGES)

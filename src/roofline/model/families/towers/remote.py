@@ -47,20 +47,20 @@ from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
 from roofline.model.sound import SOUND
 
-_CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
+CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,
     "patch_size": 14, "image_size": 336, "model_type": "clip_vision_model",
 })  # fmt: skip
-_SIGLIP: Mapping[str, JsonValue] = MappingProxyType({
+SIGLIP: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1152, "num_attention_heads": 16, "num_hidden_layers": 27, "intermediate_size": 4304,
     "patch_size": 14, "image_size": 384, "model_type": "siglip_vision_model",
 })  # fmt: skip
 NAMED: Mapping[str, Mapping[str, JsonValue]] = MappingProxyType({
-    "openai/clip-vit-large-patch14": {**_CLIP_L, "image_size": 224},
-    "openai/clip-vit-large-patch14-336": _CLIP_L,
-    "google/siglip-so400m-patch14-384": _SIGLIP,
-    "vit_so400m_patch14_siglip_384.webli": _SIGLIP,
-    "siglip_so400m_patch14_384": _SIGLIP,
+    "openai/clip-vit-large-patch14": {**CLIP_L, "image_size": 224},
+    "openai/clip-vit-large-patch14-336": CLIP_L,
+    "google/siglip-so400m-patch14-384": SIGLIP,
+    "vit_so400m_patch14_siglip_384.webli": SIGLIP,
+    "siglip_so400m_patch14_384": SIGLIP,
 })  # fmt: skip
 """Name of a published tower → its config."""
 
@@ -287,7 +287,7 @@ def dots_ocr_towers(outer: Config, text: Model) -> Iterator[Tower]:
 def phi3_v_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Phi-3-vision (arXiv:2404.14219): CLIP over tiles, neighbours side by side in two products."""
     outer.mark_read("img_processor", "embd_layer")
-    c = Config(_CLIP_L, outer.field("img_processor"), outer)
+    c = Config(CLIP_L, outer.field("img_processor"), outer)
     (part,), wide = clip_vision(c), 4 * c.size("hidden_size")
     block = projection("projector", (wide, text.hidden, text.hidden))
     projector = Block(
@@ -322,7 +322,7 @@ def llava_published(outer: Config, text: Model) -> Iterator[Tower]:
 @towers("molmo")
 def molmo_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """Molmo (arXiv:2409.17146): CLIP without its last layer, patches of two layers pooled in squares of four."""
-    c = Config(_CLIP_L, "vision", outer)
+    c = Config(CLIP_L, "vision", outer)
     v, count = vit(c, default_act="quick_gelu"), 576
     v = replace(v, layers=v.layers - 1)
     part = square_vision(c, v, bias=False, before=layer_norm, token=True, last=())

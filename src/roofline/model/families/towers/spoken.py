@@ -138,9 +138,10 @@ def qwen3_talker(c: Config) -> Iterator[Tower]:
     p = replace(p, kind="qwen3_omni_moe_talker_code_predictor").of_kind("qwen3_omni_moe_talker_code_predictor")
     d, rows, thinker = dims(t), t.size("vocab_size"), c.size("thinker_hidden_size", 2048)
     mixer = attention(d, rotary=d.head_dim, bias=t.flag("attention_bias"), qk_norm=per_head)
+    shared = t.size("shared_expert_intermediate_size", 0, least=0)
     experts = moe(
         t, d.width, t.size("num_experts|num_local_experts"), t.size("num_experts_per_tok"),
-        t.size("moe_intermediate_size"), shared=t.size("shared_expert_intermediate_size"), shared_gate=True,
+        t.size("moe_intermediate_size"), shared=shared, shared_gate=shared > 0,
     )  # fmt: skip
     inner = t.size("intermediate_size")
     resized = tuple(
@@ -165,7 +166,10 @@ def qwen3_talker(c: Config) -> Iterator[Tower]:
 def qwen3_waves(c: Config) -> Iterator[Tower]:
     """Qwen3-Omni's waves (arXiv:2509.17765 §2.4): a few layers over codes, then causal convolutions."""
     c = replace(c, kind="qwen3_omni_moe_code2wav").of_kind("qwen3_omni_moe_code2wav")
-    width, heads, kv = c.size("hidden_size"), c.size("num_attention_heads", 16), c.size("num_key_value_heads", 16)
+    width, heads, kv = (
+        c.size(key, default)
+        for key, default in (("hidden_size", 1024), ("num_attention_heads", 16), ("num_key_value_heads", 16))
+    )
     head: int | None = c.size("head_dim", None)
     d = Dims(c.size("num_hidden_layers", 8), width, heads, kv, head or width // heads)
     scales = {name: unapplied(f"{name}_scale", width) for name in ("attn", "ffn")}

@@ -13,6 +13,7 @@ from roofline.inference.fit import Fit
 from roofline.inference.generate import Generation
 from roofline.inference.step import Estimate, step_estimate
 from roofline.layout.layout import Layout
+from roofline.model.images import Images
 from roofline.model.model import Model
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.layouts.remedies import Fix, fixes
@@ -29,6 +30,7 @@ from roofline.whatif.search.recommendations import (
     training_advice,
 )
 from roofline.whatif.sensitivity.tornado import Answer, OperatingPoint, answers
+from roofline.work.lower import seeing
 from roofline.work.step import Step, decode, prefill
 
 
@@ -71,12 +73,13 @@ class Report:
     @property
     def middle(self) -> int:
         """Tokens in the cache halfway through the answer."""
-        return self.now.input + self.now.output // 2
+        return self.now.prompt + self.now.output // 2
 
     @cached_property
     def steps(self) -> tuple[tuple[str, Step], ...]:
         """A prefill of the batch, and a decode halfway through the answer."""
-        return ("prefill", prefill(self.now.batch, self.now.input)), ("decode", decode(self.now.batch, self.middle))
+        first = seeing(self.model, prefill(self.now.batch, self.now.input), self.now.images)
+        return ("prefill", first), ("decode", decode(self.now.batch, self.middle))
 
     @cached_property
     def estimates(self) -> tuple[tuple[str, Estimate], ...]:
@@ -136,7 +139,7 @@ class Report:
     @cached_property
     def point(self) -> OperatingPoint:
         """The point at which knobs are varied."""
-        return OperatingPoint(self.now.asked, self.now.batch, self.middle, self.now.input)
+        return OperatingPoint(self.now.asked, self.now.batch, self.middle, self.now.prompt)
 
     @cached_property
     def answers(self) -> tuple[Answer, ...]:
@@ -163,7 +166,14 @@ class Report:
 
 
 @question()
-def report_on(model: Model, place: PlaceSettings, sizes: BatchSizes = USUAL_BATCH, *, train: bool = False) -> Report:
+def report_on(
+    model: Model,
+    place: PlaceSettings,
+    sizes: BatchSizes = USUAL_BATCH,
+    *,
+    train: bool = False,
+    images: Images | None = None,
+) -> Report:
     """A report on the first machine of a place, compared with the rest; settings as in `served`.
 
     `train`: include training steps of the same batch.
@@ -174,6 +184,6 @@ def report_on(model: Model, place: PlaceSettings, sizes: BatchSizes = USUAL_BATC
     if first is None:
         raise InputError("on", [], "at least one chip or cluster")
     where = Where(**{**vars(place), "on": first})
-    report = Report(served(model, where, sizes, command="report"), tuple(others), train)
+    report = Report(served(model, where, sizes, images=images, command="report"), tuple(others), train)
     report.generation.latency  # noqa: B018 - raises here what the machine cannot do
     return report

@@ -49,6 +49,8 @@ def verdict_lines(r: Report) -> tuple[str, ...]:
             f"It does not fit: a chip would need {memory_text(memory)}.",
             f"{would}. With enough memory it {rate}.",
         ]
+    if g.images is not None:
+        first.append(f"Of every prompt {g.images.tokens:,} tokens are {g.images.text}.")
     phase, part = slower_phase(g)
     best = best_changes(r)
     gain = ""
