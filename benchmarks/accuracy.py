@@ -188,7 +188,7 @@ def runs(folder: Path, books: Books) -> None:
     """Generations, servers and training."""
     for file, reader in READERS.items():
         path = folder / file
-        if not path.exists():
+        if not path.exists() or file == measured_serving.SATURATED:
             continue
         rows = list(cells(path))
         problems = score_rows(file, rows, reader, books.groups, why, fitted_table(path))
@@ -240,6 +240,20 @@ def simulated(folder: Path, books: Books) -> None:
         for what, (ours, theirs) in told.items():
             part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
+        books.scored[path.name].add(r.row)
+    path = folder / measured_serving.SATURATED
+    for r in cells(path) if path.exists() else ():
+        try:
+            (run,) = measured_serving.saturated(r)
+            s = measured_traffic.queued(r, run)
+        except InputError as error:
+            books.left[path.name][r.row] = why(error)
+            continue
+        ours = 1 / (s.requests_per_second * run.settings["output_tokens"])
+        context = run.settings["input"] + run.settings["output_tokens"] / 2
+        books.add(
+            path.name, run.system, run.slices, scored_run(step_like(s.asked, s.running, context, ours), run.seconds)
+        )
         books.scored[path.name].add(r.row)
     path = folder / replay.FILE
     if not path.exists():
