@@ -1,6 +1,6 @@
 """Scores the shipped constants on a folder of measurements, and accounts for every row of every file in it.
 
-    python benchmarks/accuracy.py DIR [--json FILE] [--markdown | --readme | --page FILE] [--fold N]
+    python benchmarks/accuracy.py DIR [--json FILE] [--markdown | --readme | --page FILE] [--fold N] [--without X,Y]
 
 First what became of the rows of each file: scored, or left out for a reason; the parts add up to the whole. Then, for
 each file, system and slice: rows, mean and median absolute error and bias of predicted / measured − 1, the error on
@@ -60,11 +60,19 @@ READERS = {**measured_serving.READERS, **measured_training.READERS}
 
 @dataclass
 class Books:
-    """What is scored so far: the groups, and by file the rows that were scored and those left out with why."""
+    """What is scored so far: the groups, and by file the rows that were scored and those left out with why.
+
+    without: tables that are not read.
+    """
 
     groups: Groups = field(default_factory=dict)
     scored: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     left: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+    without: frozenset[str] = frozenset()
+
+    def reads(self, path: Path) -> bool:
+        """Whether a table is there and is to be read."""
+        return path.exists() and path.name not in self.without
 
     def add(self, file: str, system: str, names: Iterable[str], part: Scored) -> None:
         """Some rows to groups of one file and system."""
@@ -188,7 +196,7 @@ def runs(folder: Path, books: Books) -> None:
     """Generations, servers and training."""
     for file, reader in READERS.items():
         path = folder / file
-        if not path.exists() or file == measured_serving.SATURATED:
+        if not books.reads(path) or file == measured_serving.SATURATED:
             continue
         rows = list(cells(path))
         problems = score_rows(file, rows, reader, books.groups, why, fitted_table(path))
@@ -200,7 +208,7 @@ def mlperf_inference(folder: Path, books: Books) -> None:
     """MLPerf Inference, seconds of a request of the whole system; each contest is predicted once."""
     for file, month in measured_mlperf.FILES.items():
         path = folder / file
-        if not path.exists():
+        if not books.reads(path):
             continue
         contests, left = measured_mlperf.contests(cells(path), month)
         books.left[file].update({row: why(error) for row, error in left.items()})
@@ -227,7 +235,7 @@ def step_like(asked: Setup, running: float, context: float, seconds: float) -> S
 def simulated(folder: Path, books: Books) -> None:
     """Servers that are followed request by request."""
     path = folder / measured_traffic.GPUSTACK
-    for r in cells(path) if path.exists() else ():
+    for r in cells(path) if books.reads(path) else ():
         try:
             s = measured_traffic.at_once(r)
         except InputError as error:
@@ -242,7 +250,7 @@ def simulated(folder: Path, books: Books) -> None:
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
         books.scored[path.name].add(r.row)
     path = folder / measured_serving.SATURATED
-    for r in cells(path) if path.exists() else ():
+    for r in cells(path) if books.reads(path) else ():
         try:
             (run,) = measured_serving.saturated(r)
             s = measured_traffic.queued(r, run)
@@ -256,7 +264,7 @@ def simulated(folder: Path, books: Books) -> None:
         )
         books.scored[path.name].add(r.row)
     path = folder / replay.FILE
-    if not path.exists():
+    if not books.reads(path):
         return
     with path.open(newline="") as handle:
         logged = list(csv.DictReader(handle))
@@ -281,7 +289,9 @@ def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
             continue
         left = {row: text for row, text in books.left[file].items() if row not in books.scored[file]}
         others_ = set(range(count)) - books.scored[file] - set(left)
-        if file in WHOLE_FILES:
+        if file in books.without:
+            left = dict.fromkeys(range(count), "left out of this run: --without")
+        elif file in WHOLE_FILES:
             left = dict.fromkeys(range(count), WHOLE_FILES[file])
         elif others_:
             nothing = np.array([], dtype=np.int64)
@@ -323,9 +333,9 @@ class Report:
         return tuple(s for s in self.scores if s.outside)
 
 
-def report(folder: Path, fold: int = -1) -> Report:
-    """All of it; the pseudo-system `all` pools the systems of a file."""
-    books, apart = Books(), sections(folder)
+def report(folder: Path, fold: int = -1, without: Iterable[str] = ()) -> Report:
+    """All of it, without some tables; the pseudo-system `all` pools the systems of a file."""
+    books, apart = Books(without=frozenset(without)), sections(folder)
     operators(folder, books, apart, fold)
     collectives(folder, books, apart, fold)
     attention_blocks(folder, books, apart)
@@ -344,12 +354,13 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--readme", action="store_true", help="print the README's table")
     parser.add_argument("--page", type=Path, help="write docs/accuracy.md's generated part into this file")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the shapes")
+    parser.add_argument("--without", default="", help="tables of whole models that are not read, by comma")
     parser.add_argument("--constants", type=Path, default=constants.FOLDER, help="a folder that fit_laws.py wrote")
     options = parser.parse_args(argv)
     constants.FOLDER = options.constants
     if not options.folder.is_dir():
         parser.error(f"{options.folder}: not a folder")
-    done = report(options.folder, options.fold)
+    done = report(options.folder, options.fold, options.without.split(","))
     if options.page:
         accuracy_page.write(options.page, done.tallies, done.total, done.scores)
     if options.readme:
