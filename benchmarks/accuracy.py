@@ -1,13 +1,18 @@
 """Scores the shipped constants on a folder of measurements, and accounts for every row of every file in it.
 
-    python benchmarks/accuracy.py DIR [--json FILE] [--markdown | --readme | --page FILE] [--fold N] [--without X,Y]
+    python benchmarks/accuracy.py DIR|FILE.json [--json FILE] [--markdown | --readme | --coverage] [--page FILE]
+                                  [--only PATTERN] [--fold N]
 
 First what became of the rows of each file: scored, or left out for a reason; the parts add up to the whole. Then, for
 each file, system and slice: rows, mean and median absolute error and bias of predicted / measured − 1, the error on
 rows that took no part in a fit, the error of the plain roofline, the share of rows faster than that (of those whose
 working set exceeds the last-level cache), the share inside the stated 80 % interval, and what was fitted on these rows.
-All in percent. The constants of a row are those of the software that it names. Last the groups of 50 rows and more of
-which the interval holds less than 72 or more than 88 %.
+All in percent. The constants of a row are those of the software that it names. Generations, servers and training are
+scored twice: by all that a row tells, and by a call that says model, machine, sizes, formats and the engine's name.
+
+--json keeps the result, and a page or a table is made from it without scoring again. --only scores the files of a
+pattern alone. --coverage prints how many groups of 50 rows and more, and of an engine on a chip of 30 and more, have an
+interval that holds too few or too many: further from 80 % than 8 points and two standard deviations of a share.
 
 --fold N keeps the rows of one fifth of the shapes, by the hash that fit_laws.py holds them out with, and --constants
 FOLDER takes constants fitted without them.
@@ -19,11 +24,16 @@ import argparse
 import csv
 import json
 import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -35,24 +45,28 @@ import measured_serving
 import measured_traffic
 import measured_training
 import replay
+from accuracy_page import SYSTEMS
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
 from measured_ops import LAWS, Case, cases, chip, last_level, read
 from measured_other_ops import newer, older_chips, others, streams
 from roofline.declared.errors import InputError
+from roofline.engines.engine import default_engine, engine_named
 from roofline.hardware.named_chip import chip_named
+from roofline.inference.deployment import deploy
 from roofline.inference.generate import launched
 from roofline.inference.settings import Setup
 from roofline.inference.span import Span
 from roofline.kernels import constants
 from roofline.kernels.constants import Constants, constants_for
-from roofline.measured.accuracy.accuracy import Groups, score_rows
-from roofline.measured.accuracy.csvs import CellError, cells
+from roofline.measured.accuracy.accuracy import Groups, Reader, score_rows
+from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.measured.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted_table, kernels_fitted
+from roofline.measured.accuracy.measurements import MeasuredRun, as_called, predictions
 from roofline.measured.accuracy.measurements import scored as scored_run
-from roofline.measured.accuracy.scoring import GroupScore, Scored, pooled
-from roofline.measured.accuracy.tally import Tally, tally, tally_of_all
+from roofline.measured.accuracy.scoring import AIM, ENOUGH, GroupScore, Scored, off_aim, pooled
+from roofline.measured.accuracy.tally import Reason, Tally, tally, tally_of_all
 from roofline.views.text.measured.accuracy import score_table, tally_table
-from roofline.views.text.tables import markdown, plain_text
+from roofline.views.text.tables import Column, Table, markdown, plain_text
 from roofline.work.step import decode
 
 READERS = {**measured_serving.READERS, **measured_training.READERS}
@@ -60,24 +74,17 @@ READERS = {**measured_serving.READERS, **measured_training.READERS}
 
 @dataclass
 class Books:
-    """What is scored so far: the groups, and by file the rows that were scored and those left out with why.
-
-    without: tables that are not read.
-    """
+    """What is scored so far: the groups, those of default calls, and by file the rows scored and those left out."""
 
     groups: Groups = field(default_factory=dict)
+    called: Groups = field(default_factory=dict)
     scored: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     left: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
-    without: frozenset[str] = frozenset()
 
-    def reads(self, path: Path) -> bool:
-        """Whether a table is there and is to be read."""
-        return path.exists() and path.name not in self.without
-
-    def add(self, file: str, system: str, names: Iterable[str], part: Scored) -> None:
-        """Some rows to groups of one file and system."""
+    def add(self, file: str, system: str, names: Iterable[str], part: Scored, called: bool = False) -> None:
+        """Some rows to groups of one file and system; `called`: to those of default calls."""
         for name in names:
-            self.groups.setdefault((file, system, name), []).append(part)
+            (self.called if called else self.groups).setdefault((file, system, name), []).append(part)
 
 
 def constants_of(case: Case) -> Constants:
@@ -122,13 +129,13 @@ class _Seen(dict[str, bool]):
         return self[file]
 
 
-def operators(folder: Path, books: Books, apart: Sections, fold: int) -> None:
+def operators(folder: Path, books: Books, apart: Sections, fold: int, only: Sequence[str]) -> None:
     """Every operator row that a law speaks of."""
     older, seen = cases(folder), _Seen(folder, "laws")
     done = rows_of(older, apart)
     fitted = [*older, *streams(folder, done), *older_chips(folder)]
     for part, took_part in ((fitted, True), ([*newer(folder, done), *others(folder)], False)):
-        for case in part:
+        for case in (c for c in part if wanted(c.file, only)):
             one(case, books, apart, fold, took_part, seen)
 
 
@@ -149,12 +156,12 @@ def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool, s
             books.add(case.file, case.system, labels, scored.take(keep & chosen))
 
 
-def collectives(folder: Path, books: Books, apart: Sections, fold: int) -> None:
+def collectives(folder: Path, books: Books, apart: Sections, fold: int, only: Sequence[str]) -> None:
     """Every collective that a law speaks of."""
     seen = _Seen(folder, "collectives")
     both = ((measured_collectives.rows(folder), True), (measured_collectives.newer_rows(folder), False))
     for part, took_part in both:
-        for r in part:
+        for r in (rows for rows in part if wanted(rows.file, only)):
             known_again = np.isin(r.shape.row, apart.repeated.get(r.file, np.array([], dtype=np.int64)))
             try:
                 each = list(measured_collectives.scored(r, OF_COLLECTIVES if took_part and seen[r.file] else NOTHING))
@@ -169,10 +176,10 @@ def collectives(folder: Path, books: Books, apart: Sections, fold: int) -> None:
                 books.add(r.file, r.system, names, scored.take(keep))
 
 
-def attention_blocks(folder: Path, books: Books, apart: Sections) -> None:
+def attention_blocks(folder: Path, books: Books, apart: Sections, only: Sequence[str]) -> None:
     """Every attention block of a model of the catalog, as the sum of its ops."""
     nothing = np.array([], dtype=np.int64)
-    for b in measured_blocks.blocks(folder):
+    for b in (b for b in measured_blocks.blocks(folder) if wanted(b.file, only)):
         again, old = (np.isin(b.row, rows.get(b.file, nothing)) for rows in (apart.repeated, apart.superseded))
         fast = (b.scored.plain > b.scored.measured) & ~again & ~old
         keep = ~again & ~old & ~fast
@@ -192,23 +199,75 @@ def why(error: InputError) -> str:
     return f"cannot be estimated: {error.field}: {error.expected}"
 
 
-def runs(folder: Path, books: Books) -> None:
-    """Generations, servers and training."""
+KINDS = {
+    "latency": "static batch", "prefill": "prompt", "decode": "token", "training": "training step",
+    "ttft": "first token", "served-ttft": "first token", "served-latency": "request",
+    **dict.fromkeys(("tpot", "served-tpot", "served-token"), "token"),
+}  # fmt: skip
+"""Quantity → what a system's line calls it. Bytes and FLOPs of training, which are those of a layout, have none."""
+
+
+def of_system(m: MeasuredRun) -> MeasuredRun:
+    """The run, also in the groups of its chip, of all engines and of its own."""
+    if m.quantity not in KINDS:
+        return m
+    there = deploy(m.where.on, m.where.layout)
+    engine = engine_named(m.where.engine) if m.where.engine else default_engine(there.chip)
+    kind = KINDS[m.quantity]
+    names = (kind, f"{kind}, {engine.id.partition('@')[0]}")
+    return replace(m, slices=(*m.slices, *(f"{SYSTEMS}:{there.chip.id}:{name}" for name in names)))
+
+
+def of_systems(reader: Reader, r: TableRow) -> Iterator[MeasuredRun]:
+    """What a row measured, also in the groups of its chip."""
+    return map(of_system, reader(r))
+
+
+def by_system(groups: Groups) -> Groups:
+    """The groups, those of systems under the system's own name."""
+    done: Groups = {}
+    for (file, system, name), parts in groups.items():
+        mark, _, whole = name.partition(":")
+        chip, _, what = whole.partition(":")
+        key = (SYSTEMS, chip, what) if mark == SYSTEMS else (file, system, name)
+        done.setdefault(key, []).extend(parts)
+    return done
+
+
+def runs(folder: Path, books: Books, only: Sequence[str]) -> None:
+    """Generations, servers and training, by all that a row tells and by a default call."""
     for file, reader in READERS.items():
         path = folder / file
-        if not books.reads(path) or file == measured_serving.SATURATED:
+        if not path.exists() or not wanted(file, only) or file == measured_serving.SATURATED:
             continue
-        rows = list(cells(path))
-        problems = score_rows(file, rows, reader, books.groups, why, fitted_table(path))
+        rows, table, began = list(cells(path)), fitted_table(path), time.monotonic()
+        problems = score_rows(file, rows, partial(of_systems, reader), books.groups, why, table)
         books.left[file].update({p.row - 1: p.why for p in problems})
         books.scored[file].update({r.row for r in rows} - set(books.left[file]))
+        between = time.monotonic()
+        default_calls(file, [r for r in rows if r.row in books.scored[file]], reader, books.called)
+        print(f"{file}: {between - began:.0f} s, by default calls {time.monotonic() - between:.0f} s", file=sys.stderr)
 
 
-def mlperf_inference(folder: Path, books: Books) -> None:
-    """MLPerf Inference, seconds of a request of the whole system; each contest is predicted once."""
+def default_calls(file: str, rows: Iterable[TableRow], reader: Reader, groups: Groups) -> None:
+    """The same runs as a user asks for them. A call that is refused has no prediction."""
+    asked: list[MeasuredRun] = []
+    for r in rows:
+        with suppress(InputError):
+            asked += (as_called(m) for m in of_systems(reader, r) if m.quantity in KINDS)
+    for m, answer in zip(asked, predictions(asked), strict=True):
+        for name in () if isinstance(answer, InputError) else m.slices:
+            groups.setdefault((file, m.system, name), []).append(scored_run(answer, m.seconds))
+
+
+def mlperf_inference(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
+    """MLPerf Inference, seconds of a request of the whole system; each contest is predicted once.
+
+    A row tells nothing beyond what a call says, so both predictions are one.
+    """
     for file, month in measured_mlperf.FILES.items():
         path = folder / file
-        if not books.reads(path):
+        if not path.exists() or not wanted(file, only):
             continue
         contests, left = measured_mlperf.contests(cells(path), month)
         books.left[file].update({row: why(error) for row, error in left.items()})
@@ -221,7 +280,9 @@ def mlperf_inference(folder: Path, books: Books) -> None:
                 continue
             for r in rows:
                 part = scored_run(span, measured_mlperf.seconds_of(r, contest))
-                books.add(file, contest.chip, (limited, f"{limited},{contest.model}"), part)
+                names = (limited, f"{limited},{contest.model}", f"{SYSTEMS}:{contest.chip}:requests/s")
+                books.add(file, contest.chip, names, part)
+                books.add(file, contest.chip, names, part, called=True)
                 books.scored[file].add(r.row)
 
 
@@ -232,10 +293,10 @@ def step_like(asked: Setup, running: float, context: float, seconds: float) -> S
     return step.times(seconds / step.expected)
 
 
-def simulated(folder: Path, books: Books) -> None:
+def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
     """Servers that are followed request by request."""
     path = folder / measured_traffic.GPUSTACK
-    for r in cells(path) if books.reads(path) else ():
+    for r in cells(path) if path.exists() and wanted(path.name, only) else ():
         try:
             s = measured_traffic.at_once(r)
         except InputError as error:
@@ -250,21 +311,22 @@ def simulated(folder: Path, books: Books) -> None:
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
         books.scored[path.name].add(r.row)
     path = folder / measured_serving.SATURATED
-    for r in cells(path) if books.reads(path) else ():
+    rows = list(cells(path)) if path.exists() and wanted(path.name, only) else []
+    for r in rows:
         try:
-            (run,) = measured_serving.saturated(r)
+            run = of_system(*measured_serving.saturated(r))
             s = measured_traffic.queued(r, run)
         except InputError as error:
             books.left[path.name][r.row] = why(error)
             continue
         ours = 1 / (s.requests_per_second * run.settings["output_tokens"])
         context = run.settings["input"] + run.settings["output_tokens"] / 2
-        books.add(
-            path.name, run.system, run.slices, scored_run(step_like(s.asked, s.running, context, ours), run.seconds)
-        )
+        part = scored_run(step_like(s.asked, s.running, context, ours), run.seconds)
+        books.add(path.name, run.system, run.slices, part)
         books.scored[path.name].add(r.row)
+    default_calls(path.name, rows, measured_serving.saturated, books.called)
     path = folder / replay.FILE
-    if not books.reads(path):
+    if not path.exists() or not wanted(path.name, only):
         return
     with path.open(newline="") as handle:
         logged = list(csv.DictReader(handle))
@@ -278,10 +340,17 @@ def simulated(folder: Path, books: Books) -> None:
     books.scored[path.name].update(range(len(logged)))
 
 
-def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
+def wanted(file: str, only: Sequence[str]) -> bool:
+    """Whether a file is to be scored: all where nothing is named."""
+    return not only or any(fnmatch(file, pattern) for pattern in only)
+
+
+def tallies(folder: Path, books: Books, apart: Sections, only: Sequence[str] = ()) -> Iterator[Tally]:
     """What became of the rows of every file."""
     for path in sorted(folder.glob("*.csv")):
         file = path.name
+        if not wanted(file, only):
+            continue
         try:
             count = sum(1 for _ in cells(path))
         except InputError as error:
@@ -289,9 +358,7 @@ def tallies(folder: Path, books: Books, apart: Sections) -> Iterator[Tally]:
             continue
         left = {row: text for row, text in books.left[file].items() if row not in books.scored[file]}
         others_ = set(range(count)) - books.scored[file] - set(left)
-        if file in books.without:
-            left = dict.fromkeys(range(count), "left out of this run: --without")
-        elif file in WHOLE_FILES:
+        if file in WHOLE_FILES:
             left = dict.fromkeys(range(count), WHOLE_FILES[file])
         elif others_:
             nothing = np.array([], dtype=np.int64)
@@ -317,10 +384,11 @@ def of_decoders(tallies: Iterable[Tally]) -> Tally:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is printed: the tallies and the scores."""
+    """Everything that is printed: the tallies, the scores, and those of the same rows by default calls."""
 
-    tallies: tuple[Tally, ...]
-    scores: tuple[GroupScore, ...]
+    tallies: tuple[Tally, ...] = ()
+    scores: tuple[GroupScore, ...] = ()
+    called: tuple[GroupScore, ...] = ()
 
     @property
     def total(self) -> Tally:
@@ -330,47 +398,123 @@ class Report:
     @property
     def outside(self) -> tuple[GroupScore, ...]:
         """Groups whose interval holds too few rows or too many."""
-        return tuple(s for s in self.scores if s.outside)
+        return tuple(s for s in self.scores if s.outside or (s.n >= FEW and is_engine_on_chip(s) and off(s)))
+
+    def over(self, before: Report) -> Report:
+        """This, and of another report what is not in it. Groups of systems are those of the files that were scored."""
+        new = {t.file for t in self.tallies}
+        files = sorted((*self.tallies, *(t for t in before.tallies if t.file not in new)), key=lambda t: t.file)
+        return Report(tuple(files), _over(self.scores, before.scores), _over(self.called, before.called))
+
+    def text(self) -> str:
+        """As JSON, which `read_report` reads."""
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
-def report(folder: Path, fold: int = -1, without: Iterable[str] = ()) -> Report:
-    """All of it, without some tables; the pseudo-system `all` pools the systems of a file."""
-    books, apart = Books(without=frozenset(without)), sections(folder)
-    operators(folder, books, apart, fold)
-    collectives(folder, books, apart, fold)
-    attention_blocks(folder, books, apart)
-    runs(folder, books)
-    mlperf_inference(folder, books)
-    simulated(folder, books)
-    return Report(tuple(tallies(folder, books, apart)), tuple(pooled(books.groups)))
+def _over(new: Iterable[GroupScore], before: Iterable[GroupScore]) -> tuple[GroupScore, ...]:
+    every = {(s.file, s.system, s.slice): s for s in (*before, *new)}
+    return tuple(every[name] for name in sorted(every))
+
+
+FEW = 30
+"""Fewest rows of an engine on a chip for which coverage is judged."""
+FAR = 4.0
+"""Standard deviations of a coverage beyond which no group should be."""
+
+
+def is_engine_on_chip(s: GroupScore) -> bool:
+    """Whether the group is what was measured of an engine on a chip."""
+    return s.file == SYSTEMS and "," in s.slice and s.system != "all"
+
+
+def off(s: GroupScore) -> bool:
+    """Whether the interval holds too few or too many of the group's rows."""
+    return off_aim(s.n, s.covered)
+
+
+def coverage(scores: Sequence[GroupScore]) -> Table:
+    """How many groups have an interval that holds too few or too many of their rows."""
+    whole_files = [s for s in scores if s.system == "all" and s.file != SYSTEMS and s.n >= ENOUGH]
+    kinds = {
+        "kernels and collectives": [s for s in whole_files if s.file not in E2E],
+        "whole models": [s for s in whole_files if s.file in E2E],
+        "engines on a chip": [s for s in scores if is_engine_on_chip(s) and s.n >= FEW],
+    }
+    kinds["all"] = [s for each in kinds.values() for s in each]
+    lines = tuple(
+        (name, len(each), sum(map(off, each)), f"{100 * sum(map(off, each)) / max(1, len(each)):.1f}",
+         sum(off(s) and s.covered < AIM for s in each), sum(off_aim(s.n, s.covered, FAR) for s in each))
+        for name, each in kinds.items()
+    )  # fmt: skip
+    heads = ("groups", "rows are enough", "off", "% off", "too narrow", f"beyond {FAR:g} deviations")
+    return Table(tuple(Column(head, "plain" if i else "text") for i, head in enumerate(heads)), lines, name="coverage")
+
+
+E2E = frozenset({*READERS, measured_mlperf.FILE})
+"""The files of whole models."""
+
+
+def report(folder: Path, fold: int = -1, only: Sequence[str] = ()) -> Report:
+    """All of it, or what files of these patterns hold; the pseudo-system `all` pools the systems of a file."""
+    books, apart = Books(), sections(folder)
+    operators(folder, books, apart, fold, only)
+    collectives(folder, books, apart, fold, only)
+    attention_blocks(folder, books, apart, only)
+    runs(folder, books, only)
+    mlperf_inference(folder, books, only)
+    simulated(folder, books, only)
+    told, called = by_system(books.groups), by_system(books.called)
+    return Report(tuple(tallies(folder, books, apart, only)), tuple(pooled(told)), tuple(pooled(called)))
+
+
+def read_report(path: Path) -> Report:
+    """A report that `Report.text` wrote."""
+
+    def score(entry: dict[str, Any]) -> GroupScore:
+        return GroupScore(**{**entry, "ratios": tuple(entry["ratios"])})
+
+    data = json.loads(path.read_text(encoding="utf-8"))
+    counted = (Tally(**{**t, "reasons": tuple(Reason(**r) for r in t["reasons"])}) for t in data["tallies"])
+    return Report(tuple(counted), *(tuple(map(score, data[name])) for name in ("scores", "called")))
 
 
 def main(argv: list[str]) -> None:
     """Prints the tables, and writes the JSON and the page where asked."""
     parser = argparse.ArgumentParser(description="Scores the shipped constants on a folder of measurements.")
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, help="the folder, or a JSON file that --json wrote")
     parser.add_argument("--json", type=Path, help="write the rows of each file and the scores here")
+    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="score these files alone")
+    parser.add_argument("--over", type=Path, help="a JSON file whose other groups are kept; name all files of a kind")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument(
+        "--coverage", action="store_true", help="print how many groups have a wrong interval, and which"
+    )
     parser.add_argument("--readme", action="store_true", help="print the README's table")
-    parser.add_argument("--page", type=Path, help="write docs/accuracy.md's generated part into this file")
+    parser.add_argument("--page", type=Path, help="write the tables beside docs/accuracy.md, its picture and summary")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the shapes")
-    parser.add_argument("--without", default="", help="tables of whole models that are not read, by comma")
     parser.add_argument("--constants", type=Path, default=constants.FOLDER, help="a folder that fit_laws.py wrote")
     options = parser.parse_args(argv)
     constants.FOLDER = options.constants
-    if not options.folder.is_dir():
-        parser.error(f"{options.folder}: not a folder")
-    done = report(options.folder, options.fold, options.without.split(","))
+    if options.folder.suffix == ".json":
+        done = read_report(options.folder)
+    elif options.folder.is_dir():
+        done = report(options.folder, options.fold, options.only)
+    else:
+        parser.error(f"{options.folder}: neither a folder nor a JSON file")
+    if options.over:
+        done = done.over(read_report(options.over))
+    if options.json:
+        options.json.write_text(done.text(), encoding="utf-8")
     if options.page:
-        accuracy_page.write(options.page, done.tallies, done.total, done.scores)
+        accuracy_page.write(options.page, done.tallies, done.scores, done.called)
     if options.readme:
-        print(accuracy_page.readme(done.scores))
+        print(accuracy_page.readme(done.scores, done.called))
     elif options.markdown:
         print(markdown(tally_table(done.tallies, done.total)), markdown(score_table(done.scores)), sep="\n\n")
+    elif options.coverage:
+        print(plain_text(coverage(done.scores)), plain_text(score_table(done.outside)), sep="\n\n")
     else:
         print(plain_text(tally_table(done.tallies, done.total)), plain_text(score_table(done.scores)), sep="\n\n")
-        print(f"\n{len(done.outside)} groups of 50 rows and more are not to 72–88 % in the 80 % interval:")
-        print("\n".join(f"  {s.covered:3.0f} %  {s.n:6,}  {s.file} {s.system} {s.slice}" for s in done.outside))
     known = of_decoders(done.tallies)
     share = known.scored / max(known.rows, 1)
     print(
@@ -378,9 +522,6 @@ def main(argv: list[str]) -> None:
         file=sys.stderr,
     )
     print("\n".join(f"{r.rows:7,}  {r.why}" for r in known.reasons), file=sys.stderr)
-    if options.json:
-        data = {"tallies": [asdict(t) for t in done.tallies], "scores": [asdict(s) for s in done.scores]}
-        options.json.write_text(json.dumps(data, indent=1) + "\n")
 
 
 if __name__ == "__main__":

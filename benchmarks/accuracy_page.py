@@ -1,22 +1,34 @@
-"""The README's table and the generated part of docs/accuracy.md."""
+"""The README's table, the tables and the picture beside docs/accuracy.md, and that page's part made from figures."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from statistics import median
 
 import measured_mlperf as mlperf
 import measured_serving as serving
 import measured_training as training
 from roofline.declared.units import whole
+from roofline.engines.engine import engines
 from roofline.hardware.named_chip import chip_named
-from roofline.measured.accuracy.scoring import AIM, ENOUGH, GroupScore
-from roofline.measured.accuracy.tally import Tally
-from roofline.views.text.measured.accuracy import score_table, tally_table
-from roofline.views.text.tables import markdown
+from roofline.measured.accuracy.fitted import NOTHING, fits_of
+from roofline.measured.accuracy.scoring import ENOUGH, GroupScore
+from roofline.measured.accuracy.tally import Reason, Tally, tally_of_all
+from roofline.views.plots import write as plots
+from roofline.views.plots.data import RatioLine, RatiosPlot
 
 MARK = "<!-- what follows is written by benchmarks/accuracy.py DIR --page docs/accuracy.md -->"
+SYSTEMS = "systems"
+"""The file of groups over all files: what was measured on a chip, of all engines and of each."""
+SHOWN = 10
+"""Fewest rows of a system that the picture shows."""
+WORST = 8
+"""Systems that the README and the page show."""
 HELD_OUT = Path(__file__).with_name("results") / "engines_held_out.md"
+"""What fit_engines.py found with rows, models and chips left out."""
 EACH = {
     "h100_sxm": "H100", "h200_sxm": "H200", "a100_sxm": "A100", "b200_sxm": "B200", "gb200": "GB200", "l40s": "L40S",
     "rtx_pro_6000_server": "RTX PRO 6000", "b60": "Arc B60",
@@ -44,17 +56,6 @@ KERNELS = (
     ("NCCL on a node", "collectives_nccl_aic.csv", "all", "all"),
     ("engines' own all-reduce", "allreduce_custom_aic.csv", "all", "all"),
 )
-LABELS = {
-    "a100-sxm-40gb": "A100 40 GB", "h100-sxm": "H100", "gh200": "GH200", "mi300x": "MI300X", "mi250": "MI250",
-    "max-1550": "Max 1550", "trainium1": "Trainium", "inferentia2": "Inferentia2",
-}  # fmt: skip
-"""Systems of EVERY_SYSTEM as lines call them; others by their names in the catalog."""
-EVERY_SYSTEM = (
-    ("static batch, {}", serving.STATIC, "all"),
-    ("static batch, {}, several chips", serving.STATIC, "many chips"),
-    ("static batch, {}, TPOT", serving.NEURON, "tpot"),
-)
-"""Lines of which every system has its own: what it is, file, slice."""
 MODELS = (
     ("static batch, all, TP and PP 2 to 8", serving.STATIC, "all", "many chips"),
     ("static batch, FasterTransformer, A100 80 GB", serving.FASTER, "all", "all"),
@@ -72,8 +73,6 @@ MODELS = (
     ("serving, TPOT, mixtures of experts, many chips", serving.SERVING, "all", "tpot,moe,many chips"),
     ("serving, TTFT, one chip", serving.SERVING, "all", "ttft"),
     ("serving, TTFT, many chips", serving.SERVING, "all", "ttft,many chips"),
-    ("serving, TTFT, users alone, one chip", serving.SERVING, "all", serving.UNTOLD),
-    ("serving, TTFT, users alone, many chips", serving.SERVING, "all", f"{serving.UNTOLD},many chips"),
     ("serving at a rate, TPOT, vLLM, H100", serving.RATES, "all", "tpot"),
     ("saturated TensorRT-LLM, tokens/s, one chip", serving.SATURATED, "all", "one chip"),
     ("saturated TensorRT-LLM, tokens/s, many chips", serving.SATURATED, "all", "many chips"),
@@ -96,90 +95,185 @@ TRAINING = (
     ("MLPerf, LoRA step", training.MLPERF, "all", "LoRA fine-tuning"),
 )
 Line = tuple[str, str, str, str]
+SECTIONS: tuple[tuple[str, tuple[Line, ...]], ...] = (
+    ("kernels and collectives", KERNELS), ("whole models", MODELS), ("training", TRAINING),
+)  # fmt: skip
+"""The lines in short."""
 
 
-def summary(scores: Iterable[GroupScore]) -> tuple[tuple[str, Sequence[Line]], ...]:
-    """The tables in short: their titles and lines."""
+@dataclass(frozen=True)
+class Both:
+    """A group by all that its rows tell, and the same rows by default calls; None where a call says less than a row.
+
+    A call that is refused is missing in the second.
+    """
+
+    what: str
+    told: GroupScore
+    called: GroupScore | None
+
+    @property
+    def error(self) -> float:
+        """What lines are ordered by: the median error of a default call, else of all that is told."""
+        return (self.called or self.told).median
+
+
+def lines(scores: Iterable[GroupScore], called: Iterable[GroupScore]) -> Iterator[tuple[str, Both]]:
+    """The lines in short with their section, in each the worst first."""
+    told, calls = _by_name(scores), _by_name(called)
+    for title, section in SECTIONS:
+        names = [(what, (file, system, part)) for what, file, system, part in section]
+        known = [Both(what, told[name], calls.get(name)) for what, name in names if name in told]
+        yield from ((title, both) for both in sorted(known, key=lambda both: -both.error))
+
+
+def systems(scores: Iterable[GroupScore], called: Iterable[GroupScore]) -> list[Both]:
+    """Every system: what was measured on a chip, and with which engine; the worst first."""
+    calls = _by_name(called)
+
+    def both(s: GroupScore) -> Both:
+        chip = chip_named(s.system).name.removesuffix(", one GPU")
+        return Both(f"{s.slice}, {chip}", s, calls.get((s.file, s.system, s.slice)))
+
+    every = (both(s) for s in scores if s.file == SYSTEMS and s.system != "all")
+    return sorted(every, key=lambda both: (-both.error, both.what))
+
+
+def chips(every: Iterable[Both]) -> list[Both]:
+    """Systems of all engines together."""
+    return [both for both in every if "," not in both.told.slice]
+
+
+def readme(scores: Sequence[GroupScore], called: Sequence[GroupScore]) -> str:
+    """The README's table: the systems whose default calls are furthest off, of those with ten rows and more."""
+    enough = [both for both in chips(systems(scores, called)) if both.told.n >= SHOWN]
+    return "\n".join([*HEAD, *map(row, enough[:WORST]), "", sentence(enough)])
+
+
+HEAD = (
+    "| system | rows | error of a default call | in 80 % | of all that is told | in 80 % | fitted on these rows? |",
+    "|---|--:|--:|--:|--:|--:|---|",
+)
+
+
+def row(both: Both) -> str:
+    """A line of the tables of systems: median errors and shares inside the interval."""
+
+    def shown(s: GroupScore | None) -> tuple[str, str]:
+        return ("–", "–") if s is None else (f"{s.median:.1f} %", f"{s.covered:.0f} %")
+
+    told = both.told
+    words = "in part" if told.fitted.startswith("in part") else "no" if told.fitted == NOTHING else "yes"
+    return f"| {' | '.join((both.what, whole(told.n), *shown(both.called), *shown(told), words))} |"
+
+
+def sentence(every: Sequence[Both]) -> str:
+    """What the README says below its table."""
+    middle = [median(figures) for figures in ([b.error for b in every], [b.told.median for b in every])]
     return (
-        ("Kernels and collectives", KERNELS),
-        ("Whole models", (*_each_system(scores), *MODELS)),
-        ("Training", TRAINING),
+        f"The median error of the middle one of all {len(every)} systems is {middle[0]:.1f} % by a default call, and "
+        f"{middle[1]:.1f} % by all that is told."
     )
 
 
-def _each_system(scores: Iterable[GroupScore]) -> Iterator[Line]:
-    """The lines of EVERY_SYSTEM, of all systems that were scored."""
-    for s in scores:
-        for what, file, part in EVERY_SYSTEM:
-            if (s.file, s.slice) == (file, part) and s.system != "all":
-                yield what.format(LABELS.get(s.system) or chip_named(s.system).name), file, s.system, part
+def picture(every: Sequence[Both]) -> RatiosPlot:
+    """Predicted over measured, each system with ten rows and more."""
+    drawn = [
+        RatioLine(f"{both.what} ({whole(both.told.n)})", (both.called and both.called.ratios, both.told.ratios))
+        for both in chips(every) if both.told.n >= SHOWN
+    ]  # fmt: skip
+    note = "from 10 to 90 % of the rows, a mark at the median · in brackets: rows · the worst default call on top"
+    return RatiosPlot("Predicted over measured", ("a default call", "all that a row tells"), tuple(drawn), note)
 
 
-def readme(scores: Sequence[GroupScore]) -> str:
-    """The README's table and sentence: of each section the worst line and the middle one, by mean error."""
-    by_name = _by_name(scores)
-    tables = [list(_table(section, by_name)) for _, section in summary(scores)]
-    chosen = [rows[place] for _, _, *rows in tables if rows for place in (0, (len(rows) - 1) // 2)]
-    return "\n".join([*tables[0][:2], *chosen, "", sentence(chosen)])
+# -- files ---------------------------------------------------------------------------------------------------------
+FIGURES = (
+    "n", "mape", "median", "bias", "held_out", "plain_mape", "floor_exceeds", "covered", "fitted", "grade",
+)  # fmt: skip
+CALLED = ("n", "mape", "median", "bias", "covered")
+COLUMNS = (
+    "rows", "mean error", "median error", "bias", "held out", "plain roofline", "faster than it", "in 80 %",
+    "fitted on these", "grade", "ratio 10 %", "ratio 50 %", "ratio 90 %", "call: rows", "call: mean error",
+    "call: median error", "call: bias", "call: in 80 %",
+)  # fmt: skip
 
 
-def sentence(rows: Iterable[str]) -> str:
-    """What the README says below its table, of the worst line of all: rows as Markdown has them."""
-    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
-    worst = max(cells, key=lambda row: float(row[2].removesuffix(" %")))
-    return f"The worst line of all is “{worst[0]}”: {worst[2]} off in the mean, {worst[3]} in the median."
+def cells(both: Both) -> tuple[object, ...]:
+    """A line of a file: errors and shares in percent, ratios of predicted over measured."""
+    call = [None] * len(CALLED) if both.called is None else [getattr(both.called, name) for name in CALLED]
+    return tuple(map(_short, (*(getattr(both.told, name) for name in FIGURES), *both.told.ratios, *call)))
 
 
-def in_short(scores: Sequence[GroupScore]) -> str:
-    """Every section's table, in each the worst first."""
-    by_name = _by_name(scores)
-    lines = []
-    for title, section in summary(scores):
-        lines += ["", f"{title}:", "", *_table(section, by_name)]
-    return "\n".join(lines[1:])
+def _short(value: object) -> object:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else value
 
 
-def _by_name(scores: Iterable[GroupScore]) -> dict[tuple[str, str, str], GroupScore]:
+def write(page: Path, tallies: Sequence[Tally], scores: Sequence[GroupScore], called: Sequence[GroupScore]) -> None:
+    """The tables beside the page, its picture, and the part of the page that follows the mark."""
+    folder, every, calls = page.parent / page.stem, systems(scores, called), _by_name(called)
+    folder.mkdir(exist_ok=True)
+    table(folder / "rows.csv", ("file", "rows", "scored", "left out", "of these", "why"), _rows(tallies))
+    groups = ((s, calls.get((s.file, s.system, s.slice))) for s in scores if s.file != SYSTEMS)
+    table(folder / "groups.csv", ("file", "system", "slice", *COLUMNS),
+          ((s.file, s.system, s.slice, *cells(Both("", s, call))) for s, call in groups))  # fmt: skip
+    table(folder / "systems.csv", ("measured", "chip", *COLUMNS),
+          ((both.told.slice, both.told.system, *cells(both)) for both in every))  # fmt: skip
+    table(folder / "lines.csv", ("section", "what", *COLUMNS),
+          ((title, both.what, *cells(both)) for title, both in lines(scores, called)))  # fmt: skip
+    table(folder / "fitted.csv", FITS, fits())
+    lines_of = [line for line in HELD_OUT.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    head, *rest = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines_of)
+    table(folder / "left_out.csv", head, rest)
+    plots.write(picture(every), page.parent / "pictures" / f"{page.stem}.svg", force=True)
+    written = page.read_text(encoding="utf-8").partition(MARK)[0] if page.exists() else "# Accuracy\n\n"
+    page.write_text(f"{written}{MARK}\n\n{summary(tallies, scores, every)}", encoding="utf-8")
+
+
+def table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV file."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def _rows(tallies: Iterable[Tally]) -> Iterator[tuple[object, ...]]:
+    """What became of every row: a line for each reason, one without where all were scored."""
+    for t in tallies:
+        for reason in t.reasons or (Reason("", 0),):
+            yield t.file, t.rows, t.scored, t.left, reason.rows, reason.why
+
+
+FITS = ("engine", "values", "table", "rows of")
+
+
+def fits() -> Iterator[tuple[object, ...]]:
+    """Which values of which engine were fitted on which rows of which table."""
+    for engine in engines().values():
+        for fit in fits_of(engine):
+            conditions = {f.name: getattr(fit, f.name) for f in fields(fit)[2:]}
+            said = "; ".join(
+                f"{name} = {' '.join(value) if isinstance(value, tuple) else str(value).lower()}"
+                for name, value in conditions.items() if value not in ((), None)
+            )  # fmt: skip
+            yield engine.id, " ".join(fit.values), fit.table, said or "all"
+
+
+def summary(tallies: Sequence[Tally], scores: Sequence[GroupScore], every: Sequence[Both]) -> str:
+    """The part of the page that is made from the figures."""
+    total = tally_of_all(tallies)
+    one = [both for both in chips(every) if both.told.n >= SHOWN]
+    together = [s for s in scores if s.system == "all" and s.file != SYSTEMS and s.n >= ENOUGH]
+    off = sum(s.outside for s in together)
+    return "\n".join([
+        f"## Every system\n\n{whole(total.rows)} rows of {len(tallies)} files: {whole(total.scored)} scored, "
+        f"{whole(total.left)} left out.",
+        f"Of {len(together)} groups of {ENOUGH} rows and more the interval of {off} holds too few or too many.\n",
+        "![Predicted over measured, by system](pictures/accuracy.svg)\n",
+        f"The worst systems of {SHOWN} rows and more; all stand in [systems.csv](accuracy/systems.csv).\n",
+        *HEAD, *map(row, one[:WORST]), "", sentence(one), "",
+    ])  # fmt: skip
+
+
+def _by_name(scores: Iterable[GroupScore]) -> dict[tuple[str, ...], GroupScore]:
     return {(s.file, s.system, s.slice): s for s in scores}
-
-
-def _table(section: Sequence[Line], by_name: dict[tuple[str, str, str], GroupScore]) -> Iterator[str]:
-    yield "| what | rows | mean error | median | held out | plain roofline | in 80 % | fitted on these rows? |"
-    yield "|---|--:|--:|--:|--:|--:|--:|---|"
-    known = [(what, by_name[key]) for what, *names in section if (key := (names[0], names[1], names[2])) in by_name]
-    for what, s in sorted(known, key=lambda line: -line[1].mape):
-        figures = (f"{s.mape:.1f} %", f"{s.median:.1f} %", _share(s.held_out, 1), _share(s.plain_mape, 0))
-        yield f"| {what} | {whole(s.n)} | {' | '.join(figures)} | {s.covered:.0f} % | {s.fitted} |"
-
-
-def _share(value: float | None, digits: int) -> str:
-    return "–" if value is None else f"{value:.{digits}f} %"
-
-
-def page(tallies: Sequence[Tally], total: Tally, scores: Sequence[GroupScore]) -> str:
-    """The generated part: the rows, the summary, all groups over systems, those outside the aim."""
-    together = [s for s in scores if s.system == "all"]
-    outside = sorted((s for s in together if s.outside), key=lambda s: (s.file, s.covered))
-    each = sorted(together, key=lambda s: (s.file, -s.mape))
-    parts = [
-        f"## What became of every row\n\n{whole(total.rows)} rows of {len(tallies)} files: {whole(total.scored)} "
-        f"scored, {whole(total.left)} left out.",
-        markdown(tally_table(tallies, total)),
-        "## In short\n\nThe worst line of each table first.",
-        in_short(scores),
-        f"## The interval\n\nGroups of {ENOUGH} rows and more, systems together, of which the 80 % interval holds less "
-        f"than {AIM[0]:.0f} or more than {AIM[1]:.0f} %: {len(outside)} of "
-        f"{sum(s.n >= ENOUGH for s in together)}.",
-        markdown(score_table(outside)),
-        "## Every group, systems together\n\nThe worst of each file first.",
-        markdown(score_table(each)),
-    ]
-    if HELD_OUT.exists():
-        parts.insert(4, HELD_OUT.read_text(encoding="utf-8").strip())
-    return "\n\n".join(parts) + "\n"
-
-
-def write(path: Path, tallies: Sequence[Tally], total: Tally, scores: Sequence[GroupScore]) -> None:
-    """Keeps what people wrote above the mark, and writes the rest."""
-    written = path.read_text(encoding="utf-8").partition(MARK)[0] if path.exists() else "# Accuracy\n\n"
-    path.write_text(f"{written}{MARK}\n\n{page(tallies, total, scores)}", encoding="utf-8")

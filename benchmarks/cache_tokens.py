@@ -25,7 +25,7 @@ from statistics import mean, median
 from typing import Any
 
 import roofline as rl
-from roofline.inference.hybrid_blocks import CachePages
+from roofline.inference.memory.hybrid_blocks import CachePages
 
 LLMD = "github.com/llm-d/llm-d-benchmark, config_explorer/empirical-vllm-memory-results.md"
 OF_2025 = "sampled=38.4B,graphs=0B"

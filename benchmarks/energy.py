@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 import roofline as rl
-from roofline.inference.busy import busy_of
+from roofline.inference.cost.busy import busy_of
 from roofline.kernels.power import Busy, draw_of
 
 LEADERBOARD = "ml-energy/leaderboard data/legacy/{}_chat_benchmark.csv, commit c814c36: energy / latency"

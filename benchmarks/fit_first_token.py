@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
-from measured_serving import RATES, SERVING, UNTOLD, rates, servers
+from measured_serving import RATES, SERVING, rates, servers
 from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
 from roofline.engines.first_token import Scatter
@@ -45,7 +45,7 @@ def runs(folder: Path) -> Iterator[MeasuredRun]:
                 each = [run for run in reader(row) if run.quantity == "served-ttft"]
             except InputError:
                 continue
-            yield from (run for run in each if not run.slices[0].startswith(UNTOLD))
+            yield from each
 
 
 @dataclass(frozen=True)

@@ -40,19 +40,19 @@ from machine_description import peak_bytes
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.spelling import seconds_named
 from roofline.doors.compat.llm_para import read_csv
-from roofline.doors.web.gguf_model import dropped
+from roofline.doors.web.page.gguf_model import dropped
 from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import cluster_named
 from roofline.hardware.grids import grid_named
 from roofline.hardware.named_chip import chip_named
-from roofline.inference.bill import price_named
+from roofline.inference.cost.bill import price_named
 from roofline.layout.layout import layout_named
 from roofline.measured.accuracy.accuracy import SAMPLE, accuracy
 from roofline.measured.compare.read import bench_rows, compare, profiled_kernels
 from roofline.model.load import catalog_config, load
 from roofline.programs.estimate import estimate
-from roofline.serving.simulate.arrivals import arrivals_named
-from roofline.serving.simulate.lengths import lengths_named
+from roofline.serving.simulate.load.arrivals import arrivals_named
+from roofline.serving.simulate.load.lengths import lengths_named
 from roofline.serving.simulate.tables.traces import Trace
 from roofline.views.files.requests import RequestFile
 from roofline.views.files.sweep_file import SweepFile

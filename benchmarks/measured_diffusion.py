@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 import roofline as rl
-from roofline.inference.cost import Cost
+from roofline.inference.cost.cost import Cost
 
 KL = {
     "_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,

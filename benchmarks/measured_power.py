@@ -22,7 +22,7 @@ from measured_diffusion import predicted
 from measured_serving import CHECKPOINTS, ENERGY, ENERGY_CHIPS, NEBIUS, PROMPTS, known_model, of_release, several
 from roofline.hardware.chip import Chip
 from roofline.hardware.named_chip import chip_named
-from roofline.inference.cost import Cost
+from roofline.inference.cost.cost import Cost
 from roofline.kernels.power import Busy, Draw
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.serve import serve

@@ -218,8 +218,6 @@ def gpt_of(width: int, layers: int, heads: int, vocabulary: int) -> rl.Model:
     })  # fmt: skip
 
 
-UNTOLD = "ttft,users alone"
-"""The group of TTFTs of which nothing is said but machine, lengths and users."""
 EVENLY = 0.2 / 12**0.5 / 0.9
 """Coefficient of variation of lengths drawn evenly from [0.8·L, L]."""
 CAPPED = 2
@@ -228,11 +226,7 @@ CAPPED_FROM = 512
 
 
 def servers(r: TableRow) -> Iterator[MeasuredRun]:
-    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L].
-
-    TTFT twice: told how the load began and what a script set, and as of a call that says machine, lengths, users and
-    formats. The cache's is one of these: a script asks for fp8 where half of the users would wait for memory in bf16.
-    """
+    """Serving: TPOT and TTFT at a concurrency. Lengths of origin `inferencex` are drawn from [0.8·L, L]."""
     theirs = r.text("origin") == "inferencex"
     name, engine = r.text("model"), r.text("backend")
     if r.text("source").startswith("nvidia_"):
@@ -271,13 +265,6 @@ def servers(r: TableRow) -> Iterator[MeasuredRun]:
             output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=runs, system=chip,
             precision=formats, rounds=None if in_step else sent, input_cv=varied, output_cv=varied,
             slices=(*slices, f"{what},{dense},tp={layout.tp}") if spread and dense == "dense" else slices,
-        )  # fmt: skip
-    if r.text("ttft_ms"):
-        yield measured_run(
-            quantity="served-ttft", seconds=r.number("ttft_ms") / 1e3, model=model, layout=layout,
-            on=several(chip, layout.chips), input=max(1, int(share * r.whole("isl"))),
-            output=max(2, int(share * r.whole("osl"))), concurrency=concurrency, engine=released, system=chip,
-            precision=formats, slices=(f"{UNTOLD}{spread}",),
         )  # fmt: skip
 
 

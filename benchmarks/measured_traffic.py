@@ -1,6 +1,6 @@
 """Servers under real traffic, simulated: how far `simulate` is from what was measured.
 
-    python benchmarks/measured_traffic.py DIR [--json FILE] [--all] [--part vllm|ttft|mlperf|gpustack]
+    python benchmarks/measured_traffic.py DIR [--json FILE] [--all] [--part vllm|ttft|mlperf|gpustack|tpu]
 
 1. vllm: runs of vLLM at constant rates on H100. Overloaded ones are to be called overloaded; of the others TTFT, TPOT
    and time from end to end.
@@ -10,6 +10,8 @@
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
 4. gpustack: servers that are sent all requests at once, or that many at a time: requests a second and mean TPOT. The
    file says the mean lengths of ShareGPT, whose spread is that of `simulate` by default.
+5. tpu: vLLM on TPU v6e and v7 by Google's recipes: generated tokens a second, and mean TPOT. Lengths are drawn from
+   [0.8·L, L], and a command's `max_num_seqs` and `max_num_batched_tokens` are told.
 
 Errors are predicted / measured − 1, in percent. Rows that are left out are counted by reason, and the parts add up.
 """
@@ -28,6 +30,7 @@ from statistics import fmean, median
 
 import measured_mlperf
 from measured_serving import (
+    EVENLY,
     RATES,
     REQUESTS,
     SERVING,
@@ -43,9 +46,9 @@ from measured_serving import (
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.measured.accuracy.measurements import MeasuredRun
+from roofline.serving.simulate.load.workload import Prefixes
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
-from roofline.serving.simulate.workload import Prefixes
 from roofline.views.text.tables import Column, Table, plain_text
 
 CALM = 3.0
@@ -322,17 +325,23 @@ def queued(r: TableRow, run: MeasuredRun) -> Simulation:
     )  # fmt: skip
 
 
-def gpustack(folder: Path, _: bool) -> Part:
-    """Servers that are sent all requests at once, or so many at a time."""
-    part = Part("GPUStack's performance lab: requests/s, TPOT s")
-    for r in cells(folder / GPUSTACK):
+def simulated(part: Part, file: Path, of: Callable[[TableRow], Simulation]) -> Iterator[tuple[TableRow, Simulation]]:
+    """Each row of a table with its simulation; rows without one are left out of the part."""
+    for r in cells(file):
         part.rows += 1
         try:
-            s = at_once(r)
+            s = of(r)
         except InputError as error:
             part.leave(error)
             continue
         part.used += 1
+        yield r, s
+
+
+def gpustack(folder: Path, _: bool) -> Part:
+    """Servers that are sent all requests at once, or so many at a time."""
+    part = Part("GPUStack's performance lab: requests/s, TPOT s")
+    for r, s in simulated(part, folder / GPUSTACK, at_once):
         label = f"{r.text('model').rpartition('/')[2]} {r.text('chip')} tp={r.text('tp')} {r.text('dataset')} " + (
             f"{r.text('input_len_asked')}/{r.text('output_len_asked')} {r.text('max_concurrency')}"
         )
@@ -344,9 +353,63 @@ def gpustack(folder: Path, _: bool) -> Part:
     return part
 
 
+TPU = "tpu_recipes.csv"
+TPU_MODELS = {"Qwen3.5-397B-A17B-FP8": "Qwen/Qwen3.5-397B-A17B", "Qwen3-32B": "Qwen/Qwen3-32B"}
+DEVICES = {"tpu-v7": 2}
+"""Devices of a chip, in which a recipe counts its degrees."""
+
+
+def on_tpu(r: TableRow) -> Simulation:
+    """A server of a recipe. Attention that is data-parallel has a rank on every chip; experts are spread over all."""
+    if r.text("kind") != "serving":
+        raise LeftOutError("a training run, which `measured_training.py` reads")
+    if not r.text("output_tokens_per_s"):
+        raise LeftOutError("it generates nothing: `encode` answers")
+    chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
+    shared = "dp-attention" in r.text("parallelism")
+    users, requests = (round(r.number(name)) for name in ("max_concurrency", "num_requests"))
+    limit = r.whole("max_num_seqs") * (chips * DEVICES.get(chip, 1) if shared else 1)
+    budget, most = r.whole("max_num_batched_tokens"), limit // (chips if shared else 1)
+    eight = r.text("precision").startswith("fp8")
+    exactly = "random-range-ratio" not in r.text("note")
+    return simulate(  # type: ignore[no-any-return]
+        model_of_row(TPU_MODELS.get(r.text("model"), r.text("model"))), on=several(chip, chips),
+        layout=f"dp={chips},ep={chips}" if shared else f"tp={chips}",
+        engine=f"vllm(max_num_seqs={most},max_num_batched_tokens={budget})",
+        precision="weights=fp8,activations=fp8,kv=fp8" if eight else None, requests=requests,
+        input=round(r.number("input_len") * (1 if exactly else 0.9)),
+        output_tokens=round(r.number("output_len") * (1 if exactly else 0.9)),
+        input_cv=0.0 if exactly else EVENLY, output_cv=0.0 if exactly else EVENLY,
+        **({"arrivals": "at-once"} if users >= requests else {"concurrency": users, "warmup": 0, "ramp": 0.0}),
+    )  # fmt: skip
+
+
+def tpu(folder: Path, _: bool) -> Part:
+    """vLLM on TPUs."""
+    part = Part("Google's recipes of vLLM on TPUs: tokens/s, TPOT s")
+    for r, s in simulated(part, folder / TPU, on_tpu):
+        label = (
+            f"{r.text('model')} {r.text('num_chips')} {r.text('chip')} {r.text('input_len')}/{r.text('output_len')} "
+            + (r.text("max_concurrency"))
+        )
+        chips = r.number("num_chips") if "per chip" in r.text("note") else 1
+        rate = r.number("output_tokens_per_s") * chips
+        for group in ("tokens/s", f"tokens/s, {r.text('chip')}"):
+            part.scored.append(Scored(group, label, rate, s.tokens_per_second))
+        if r.text("tpot_mean_ms"):
+            part.scored.append(Scored("TPOT", label, r.number("tpot_mean_ms") / 1e3, s.tpot.mean))
+    return part
+
+
 SHORT = 8
 """Tokens of answers whose TPOT is not scored: it hangs on how prompts meet them."""
-PARTS: dict[str, Callable[[Path, bool], Part]] = {"vllm": vllm, "ttft": ttft, "mlperf": mlperf, "gpustack": gpustack}
+PARTS: dict[str, Callable[[Path, bool], Part]] = {
+    "vllm": vllm,
+    "ttft": ttft,
+    "mlperf": mlperf,
+    "gpustack": gpustack,
+    "tpu": tpu,
+}
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------

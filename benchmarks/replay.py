@@ -63,11 +63,15 @@ def replays(rows: Iterable[Logged]) -> Iterator[Replayed]:
         yield Replayed(name, asked, pairs)
 
 
+def runs(folder: Path) -> Iterator[Replayed]:
+    """Each run of the folder's table."""
+    with (folder / FILE).open(newline="") as handle:
+        yield from replays(csv.DictReader(handle))
+
+
 def main() -> None:
     """Prints a line for each run."""
-    with (Path(sys.argv[1]) / FILE).open(newline="") as handle:
-        runs = list(replays(csv.DictReader(handle)))
-    for run in runs:
+    for run in runs(Path(sys.argv[1])):
         ratio = {k: median(a for a, _ in v) / median(b for _, b in v) for k, v in run.pairs.items()}
         medians = ", ".join(f"{k} {median(a for a, _ in v):.4g} s simulated, {median(b for _, b in v):.4g} measured"
                             for k, v in run.pairs.items())  # fmt: skip

@@ -42,6 +42,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "parameters": {"kind": "parameters"},
     "map": {"kind": "map"},
     "tornado": {"kind": "tornado", "batch": 16},
+    "energy": {"kind": "energy"},
     "diagram": {"kind": "diagram"},
 }
 THEMES: tuple[ThemeName, ...] = ("light", "dark")

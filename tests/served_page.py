@@ -14,11 +14,11 @@ import uvicorn
 
 from browser import Watched
 from roofline.doors.web import app
-from roofline.doors.web import dispatcher as desk
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
-from roofline.doors.web.dispatcher import Desk
 from roofline.doors.web.run_page import page_config
-from roofline.doors.web.workers import Worker, Workers
+from roofline.doors.web.server import dispatcher as desk
+from roofline.doors.web.server.dispatcher import Desk
+from roofline.doors.web.server.workers import Worker, Workers
 
 READY = "document.body.dataset.ready ?? 0"
 CARDS = "[...document.querySelectorAll('#verdict .card')].map((card) => card.textContent)"

@@ -7,7 +7,7 @@ from typing import Any
 
 import roofline as rl
 from roofline.views.plots.build import simulation_plot
-from roofline.views.plots.data import BarPanel, BarsPlot, Plot
+from roofline.views.plots.data import BarPanel, BarsPlot, Plot, RatioLine, RatiosPlot
 from roofline.views.plots.rows import rows_plot
 
 LLAMA, V3, QWEN = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3", "Qwen/Qwen3-30B-A3B"
@@ -80,9 +80,21 @@ PICTURES: Mapping[str, Callable[[], Plot]] = {
     "sweep-prefill": made(V3, on="8xh200-sxm", layout="tp=8", kind="sweep", phase="prefill", over="context", batch=4),
     "tornado": made(QWEN, on="8xh100-sxm", layout="tp=4", kind="tornado", batch=16),
     "diagram": made(V3, kind="diagram"),
+    "energy": made(LLAMA, kind="energy", on=("h100-sxm", "b200")),
+    "energy-fp8": made(V3, kind="energy", on="8xh200-sxm", layout="tp=8", points="layers"),
     "diagram-mamba": made("ai21labs/Jamba-v0.1", kind="diagram"),
     "bars": bars,
     "rows": rows,
+    "ratios": lambda: RatiosPlot(
+        "Predicted over measured",
+        ("a default call", "all that is told"),
+        (
+            RatioLine("first token, NVIDIA H100 SXM5 80GB (120 rows)", ((0.4, 0.8, 1.9), (0.7, 0.97, 1.4))),
+            RatioLine("token, AMD MI300X (9 rows)", (None, (0.8, 0.9, 1.05))),
+            RatioLine("training step, NVIDIA B200 (59 rows)", ((0.9, 1.0, 3.4), (0.92, 1.0, 1.1))),
+        ),
+        "from the 10th to the 90th percentile of the rows, with a mark at the median",
+    ),
     "simulation": simulated(10),
     "simulation-overloaded": simulated(80),
 }

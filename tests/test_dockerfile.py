@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline.doors.cli.commands.web import web
+from roofline.doors.cli.commands.show.web import web
 from roofline.doors.cli.main import main
 
 ROOT = Path(__file__).parents[1]

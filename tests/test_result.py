@@ -43,7 +43,7 @@ from roofline.training.memory.by_part import module_bytes
 from roofline.views.plots.build import simulation_plot
 from roofline.views.plots.build_front import front_plot
 from roofline.views.plots.build_training import step_memory_plot
-from roofline.views.plots.data import BarPanel, BarsPlot, Picture
+from roofline.views.plots.data import BarPanel, BarsPlot, Picture, RatioLine, RatiosPlot
 from roofline.views.plots.rows import rows_plot
 from roofline.views.text.catalogs.chips import ChipFacts, Chips, ClusterFacts, Clusters
 from roofline.views.text.catalogs.here import Here
@@ -58,7 +58,7 @@ PROFILES = Path(__file__).parent / "measured/compare/recorded"
 GPT2 = "openai-community/gpt2"
 QWEN = "Qwen/Qwen3-0.6B"
 ON, NODE = "h100-sxm", "8xh100-sxm"
-KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
+KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy")
 BATCH, CONTEXT = np.array([[1], [8]]), np.array([64, 256, 512])
 
 
@@ -138,6 +138,9 @@ ONE: dict[str, Callable[[], Any]] = {
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},
     "picture of bars": lambda: BarsPlot(
         "Bars", ("qkv_proj", "attention"), ("decode",), (BarPanel("FLOPs", "FLOP", ((1e9, None),)),)
+    ),
+    "picture of ratios": lambda: RatiosPlot(
+        "Ratios", ("a call", "told"), (RatioLine("token, H100", (None, (0.9, 1.0, 1.1))),)
     ),
     "steps": steps,
     "explanations": lambda: Explanations(

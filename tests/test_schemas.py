@@ -25,7 +25,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = [LLAMA, "--on", "l4"]
 LENGTHS = ["--input", "10", "--output-tokens", "4"]
-KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram")
+KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy")
 SHORT = {
     **{kind: ["--context", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
     **{kind: ["--most-context", "512"] for kind in ("memory", "map")},

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from setting_lists import setting_lists  # noqa: E402
 
-DECLARED = {"inference/bill.py": 1, "inference/generate.py": 1}
+DECLARED = {"inference/cost/bill.py": 1, "inference/generate.py": 1}
 """Declarations of groups: of a bill, and of drafts. There were 133 lists before settings were declared."""
 
 

@@ -23,16 +23,16 @@ from roofline.hardware.chip import Chip as Chip
 from roofline.hardware.chip import chips as chips
 from roofline.hardware.cluster import Cluster as Cluster
 from roofline.hardware.cluster import clusters as clusters
-from roofline.inference.bill import Bill as Bill
-from roofline.inference.bill import MeanPower
-from roofline.inference.bill import Own as Own
+from roofline.inference.cost.bill import Bill as Bill
+from roofline.inference.cost.bill import MeanPower
+from roofline.inference.cost.bill import Own as Own
 from roofline.inference.deployment import Deployment as Deployment
 from roofline.inference.encode import Encoding as Encoding
 from roofline.inference.encode import WholeInputs
 from roofline.inference.fit import Fit as Fit
 from roofline.inference.generate import Generation as Generation
 from roofline.inference.generate import Speculation as Speculation
-from roofline.inference.memory import Memory as Memory
+from roofline.inference.memory.memory import Memory as Memory
 from roofline.inference.offload import CardSettings, OffloadBatch
 from roofline.inference.offload import Host as Host
 from roofline.inference.offload import Offload as Offload
@@ -57,25 +57,25 @@ from roofline.model.trace.make import trace as trace
 from roofline.serving.pools import Pools as Pools
 from roofline.serving.serve import SteadyState as SteadyState
 from roofline.serving.server import Serving as Serving
-from roofline.serving.simulate.arrivals import Arrivals
 from roofline.serving.simulate.disaggregated import PrefillPool as PrefillPool
-from roofline.serving.simulate.lengths import Lengths
+from roofline.serving.simulate.load.arrivals import Arrivals
+from roofline.serving.simulate.load.lengths import Lengths
+from roofline.serving.simulate.load.workload import Prefixes as Prefixes
 from roofline.serving.simulate.recorder import Objective as Objective
 from roofline.serving.simulate.simulate import Extent as Extent
 from roofline.serving.simulate.simulate import Requested
 from roofline.serving.simulate.simulation import Simulation as Simulation
 from roofline.serving.simulate.tables.traces import Trace as Trace
-from roofline.serving.simulate.workload import Prefixes as Prefixes
 from roofline.training.breakdown import Breakdown as Breakdown
 from roofline.training.breakdown import breakdown as breakdown
 from roofline.training.emit.make import Emitted as Emitted
 from roofline.training.emit.make import hand_over as hand_over
 from roofline.training.estimate import TrainingEstimate as TrainingEstimate
-from roofline.training.run import Run as Run
-from roofline.training.run import RunOptions
+from roofline.training.runs.run import Run as Run
+from roofline.training.runs.run import RunOptions
 from roofline.training.settings import Learner, TrainingWhere
 from roofline.version import __version__ as __version__
-from roofline.views.plots.data import BarsPlot, DiagramPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
+from roofline.views.plots.data import BarsPlot, DiagramPlot, EnergyPlot, FrontPlot, MapPlot, MemoryPlot, ParametersPlot, RatiosPlot, RooflinePlot, RowsPlot, SharesPlot, SimulationPlot, StepMemoryPlot, SweepPlot, TornadoPlot
 from roofline.views.plots.make import DrawnOn, PlotOptions
 from roofline.views.report.completed import Finished
 from roofline.whatif.answer import AnsweredLoad, AnsweredPlace, AnsweredSLO
@@ -177,7 +177,7 @@ def analyze(
     precision: _Formats | Sequence[_Formats] | None = None, images: Images | _Whole | None = None,
     phase: _PhaseName | None = None, batch: _Sequences | None = None, input: _Tokens | None = None,
     context: _TokensOrNone | None = None, cached: _QueryTokens | None = None, new: _NewTokens | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Analysis: ...
 
 def answer(
@@ -188,8 +188,9 @@ def answer(
     attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> FirstAnswer: ...
 
 @overload
@@ -238,24 +239,24 @@ def encode(
     model: Model | Source, *, on: _MachineName, read: WholeInputs = ..., bill: Bill | None = None,
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
-    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
-    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
-    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences | None = None,
+    rate: _PerSecond | None = None, latency: _Seconds | None = None, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
     model: Model | Source, where: Where, read: WholeInputs = ..., *, bill: Bill | None = None,
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
-    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
-    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
-    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
-    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences | None = None,
+    rate: _PerSecond | None = None, latency: _Seconds | None = None, input: _Tokens | None = None,
+    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
+    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Encoding: ...
 @overload
 def encode(
@@ -264,9 +265,9 @@ def encode(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
-    batch: _Sequences = 1, latency: _Seconds | None = None, input: _Tokens | None = None,
-    size: _ImageSize | None = None, frames: _Whole | None = None, seconds: _Seconds | None = None,
-    tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
+    batch: _Sequences | None = None, rate: _PerSecond | None = None, latency: _Seconds | None = None,
+    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
+    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
@@ -276,11 +277,12 @@ def encode(
     bill: Bill | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, latency: _Seconds | None = None,
-    input: _Tokens | None = None, size: _ImageSize | None = None, frames: _Whole | None = None,
-    seconds: _Seconds | None = None, tower: _Text | None = None, passes: _Whole | None = None, guidance: bool = False,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences | None = None, rate: _PerSecond | None = None,
+    latency: _Seconds | None = None, input: _Tokens | None = None, size: _ImageSize | None = None,
+    frames: _Whole | None = None, seconds: _Seconds | None = None, tower: _Text | None = None,
+    passes: _Whole | None = None, guidance: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -292,8 +294,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -304,8 +307,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -316,8 +320,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -328,8 +333,9 @@ def estimate(
     layout: _LayoutText | None = None, tp: _RankCount | None = None, pp: _RankCount | None = None,
     dp: _RankCount | None = None, ep: _RankCount | None = None, engine: _EngineName | None = None,
     precision: _Formats | None = None, law: _LawName = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Any: ...
 @overload
 def estimate(
@@ -342,8 +348,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -355,8 +362,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -369,8 +377,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def estimate(
@@ -382,8 +391,9 @@ def estimate(
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def explain(
@@ -399,7 +409,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -407,7 +417,7 @@ def fit(
     chunk: _Whole | None = None, images: Images | _Whole | None = None, layout: _LayoutText | None = None,
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Fit: ...
 @overload
 def fit(
@@ -417,7 +427,7 @@ def fit(
     tp: _RankCount | None = None, pp: _RankCount | None = None, dp: _RankCount | None = None,
     ep: _RankCount | None = None, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Grid | Any: ...
 @overload
 def fit(
@@ -426,7 +436,7 @@ def fit(
     layout: _LayoutText | Sequence[_LayoutText] | None = None, tp: _RankCount | None = None,
     pp: _RankCount | None = None, dp: _RankCount | None = None, ep: _RankCount | None = None,
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -438,8 +448,8 @@ def generate(
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -449,8 +459,9 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -461,8 +472,8 @@ def generate(
     precision: _Formats | None = None, law: _LawName = 'calibrated', batch: _Sequences = 1,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -472,8 +483,9 @@ def generate(
     ep: _RankCount | None = None, engine: _EngineName | None = None, precision: _Formats | None = None,
     law: _LawName = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Generation: ...
 @overload
 def generate(
@@ -484,9 +496,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -497,9 +509,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -510,9 +522,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def generate(
@@ -523,9 +535,9 @@ def generate(
     engine: _EngineName | Sequence[_EngineName] | None = None, precision: _Formats | Sequence[_Formats] | None = None,
     law: _LawName | Sequence[_LawName] = 'calibrated', batch: _Sequences = 1, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def machines(
@@ -538,9 +550,9 @@ def machines(
     latency: _Seconds = ..., attainment: _Attained = 0.99, engine: _EngineName | Sequence[_EngineName] | None = None,
     precision: _Formats | Sequence[_Formats] | None = None, law: _LawName | Sequence[_LawName] = 'calibrated',
     on: _MachineName | Sequence[_MachineName] | None = None, chips: _ChipCount = 8,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> MachineChoice: ...
 
 @overload
@@ -580,7 +592,7 @@ def offload(
 
 def plot(
     model: Model | Source, steps: Mapping[str, Step] | None = None, where: DrawnOn = ..., *,
-    kind: Literal['roofline', 'shares', 'sweep', 'memory', 'parameters', 'map', 'tornado', 'diagram'] = 'roofline',
+    kind: Literal['roofline', 'shares', 'sweep', 'memory', 'parameters', 'map', 'tornado', 'diagram', 'energy'] = 'roofline',
     batch: int = 1, context: int | None = None, counting: _CountingName = 'standard', traffic: _ImageSize = 'fused',
     how: PlotOptions = ..., output: str | PathLike[str] | None = None, force: bool = False,
     on: _MachineName | Sequence[_MachineName] | None = None, layout: _LayoutText | Sequence[_LayoutText] | None = None,
@@ -590,7 +602,7 @@ def plot(
     points: str = 'ops', links: bool = False, over: str = 'batch', phase: str = 'decode',
     most_batch: _Whole | None = None, most_context: _Whole | None = None, theme: str = 'light', legend: str = 'beside',
     broken: bool = False, dpi: _Whole = 150,
-) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot: ...
+) -> RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot | RatiosPlot | EnergyPlot: ...
 
 @overload
 def pools(
@@ -604,8 +616,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -619,8 +632,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -634,8 +648,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -649,8 +664,9 @@ def pools(
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None,
 ) -> Pools: ...
 @overload
 def pools(
@@ -667,9 +683,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -685,9 +701,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -703,9 +719,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def pools(
@@ -721,9 +737,9 @@ def pools(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, draft: _ModelName | None = None,
     mtp: bool = False, draft_length: _Whole | None = None, acceptance: _Probability | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 @overload
@@ -755,9 +771,10 @@ def run(
     save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
     save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
     evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
-    dataset_tokens: _AboveZero | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> Run: ...
 
 @overload
@@ -774,8 +791,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -790,9 +807,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -808,9 +825,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -826,8 +843,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -842,9 +859,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -859,9 +876,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -877,8 +894,8 @@ def search(
     chips: _ChipCount | None = None, kind: _KindName | None = None, budget: _PlainNumber | None = None,
     power: _PlainNumber | None = None, seconds: _Duration = 60.0, objective: _ObjectiveName | None = None,
     top: _Whole = 10, confirm: _WholeOrNone = 0, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 @overload
 def search(
@@ -893,9 +910,9 @@ def search(
     law: _LawName | Sequence[_LawName] = 'calibrated', chips: _ChipCount | None = None, kind: _KindName | None = None,
     budget: _PlainNumber | None = None, power: _PlainNumber | None = None, seconds: _Duration = 60.0,
     objective: _ObjectiveName | None = None, top: _Whole = 10, confirm: _WholeOrNone = 0,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Search: ...
 
 @overload
@@ -914,10 +931,11 @@ def search_training(
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False,
     schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
     lora: _Whole | None = None, lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None,
-    failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
-    storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
-    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
+    context_length: _OneTokens | None = None, failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
+    save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
+    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
+    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
     power_share: _PlainNumber | None = None,
@@ -938,10 +956,11 @@ def search_training(
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False,
     schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
     lora: _Whole | None = None, lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None,
-    failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
-    storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
-    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
+    context_length: _OneTokens | None = None, failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
+    save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
+    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
+    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
     price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
     pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
     power_share: _PlainNumber | None = None,
@@ -958,7 +977,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -974,7 +993,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -990,7 +1009,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -1006,7 +1025,7 @@ def serve(
     output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | None = None, prefill_on: _MachineName | None = None,
     prefill_engine: _EngineName | None = None, chips: _ChipCount | None = None, prefills: _Replicas | None = None,
     decodes: _Replicas | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
     utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
@@ -1023,7 +1042,8 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1042,7 +1062,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1061,7 +1081,7 @@ def serve(
     input_cv: _Variation = 0.96, output_cv: _Variation = 0.78, rounds: _Requests | None = None, formula: bool = True,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    audio: _Seconds | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1079,7 +1099,8 @@ def serve(
     rate: _PerSecond | None = None, input_cv: _Variation = 0.96, output_cv: _Variation = 0.78,
     rounds: _Requests | None = None, formula: bool = True, draft: _ModelName | None = None, mtp: bool = False,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, image_size: _ImageSize | None = None,
-    frames: _Whole | None = None, prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
+    frames: _Whole | None = None, audio: _Seconds | None = None,
+    prefill_layout: _LayoutText | Sequence[_LayoutText] | None = None,
     prefill_on: _MachineName | Sequence[_MachineName] | None = None,
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, chips: _ChipCount | None = None,
     prefills: _Replicas | None = None, decodes: _Replicas | None = None, price: str | float | Own | None = None,
@@ -1106,8 +1127,8 @@ def simulate(
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -1128,8 +1149,8 @@ def simulate(
     prefill_engine: _EngineName | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Simulation: ...
 @overload
 def simulate(
@@ -1153,8 +1174,8 @@ def simulate(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 @overload
 def simulate(
@@ -1177,8 +1198,8 @@ def simulate(
     prefill_engine: _EngineName | Sequence[_EngineName] | None = None, prefill_bandwidth: _Bandwidth | None = None,
     draft: _ModelName | None = None, mtp: bool = False, draft_length: _Whole | None = None,
     acceptance: _Probability | None = None, image_size: _ImageSize | None = None, frames: _Whole | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None,
+    audio: _Seconds | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
+    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
 ) -> Grid | Any: ...
 
 def solve(
@@ -1194,14 +1215,15 @@ def solve(
     input_cv: _Variation | None = None, output_cv: _Variation | None = None, rounds: _Requests | None = None,
     formula: bool | None = None, draft: _ModelName | None = None, mtp: bool | None = None,
     draft_length: _Whole | None = None, acceptance: _Probability | None = None, images: _Whole | None = None,
-    image_size: _ImageSize | None = None, frames: _Whole | None = None, micro_batch: _Sequences | None = None,
-    schedule: _Word | Sequence[_Word] | None = None, recompute: _Words | Sequence[_Words] | None = None,
-    recipe: _Word | Sequence[_Word] | None = None, optimizer: _Word | Sequence[_Word] | None = None,
-    offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None, offload_layers: _Whole | None = None,
-    flash: bool | None = None, loss: _Word | Sequence[_Word] | None = None, fused_loss: bool | None = None,
-    overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
-    lengths: _PackText | None = None, reshard: bool | None = None, no_sync: bool | None = None,
-    gather_format: _Text | None = None, reduce_format: _Text | None = None, optimizer_in_backward: bool | None = None,
+    image_size: _ImageSize | None = None, frames: _Whole | None = None, audio: _Seconds | None = None,
+    micro_batch: _Sequences | None = None, schedule: _Word | Sequence[_Word] | None = None,
+    recompute: _Words | Sequence[_Words] | None = None, recipe: _Word | Sequence[_Word] | None = None,
+    optimizer: _Word | Sequence[_Word] | None = None, offload: _NamesOrLists | Sequence[_NamesOrLists] | None = None,
+    offload_layers: _Whole | None = None, flash: bool | None = None, loss: _Word | Sequence[_Word] | None = None,
+    fused_loss: bool | None = None, overlap: _Names | None = None, recompute_layers: _Whole | None = None,
+    recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool | None = None,
+    no_sync: bool | None = None, gather_format: _Text | None = None, reduce_format: _Text | None = None,
+    optimizer_in_backward: bool | None = None,
 ) -> Solution: ...
 
 @overload
@@ -1217,9 +1239,10 @@ def train(
     recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None, lengths: _PackText | None = None,
     reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -1234,9 +1257,10 @@ def train(
     recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None, lengths: _PackText | None = None,
     reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -1254,9 +1278,10 @@ def train(
     recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
     no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 @overload
 def train(
@@ -1273,9 +1298,10 @@ def train(
     overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
     lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
-    lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 
 

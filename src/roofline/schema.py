@@ -37,7 +37,7 @@ RESULTS = {
     "inference.fit": "Fit",
     "inference.offload": "Offload",
     "training.estimate": "TrainingEstimate",
-    "training.run": "Run",
+    "training.runs.run": "Run",
     "training.breakdown": "Breakdown",
     "measured.accuracy.accuracy": "Accuracy",
     "views.text.training.training": "Trained",
@@ -50,7 +50,8 @@ RESULTS = {
     "whatif.sensitivity.sensitivity": "Sensitivity",
     "whatif.codesign": "Codesign",
     "views.plots.data": "RooflinePlot SharesPlot SweepPlot MemoryPlot ParametersPlot MapPlot BarsPlot TornadoPlot "
-    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot",
+    "DiagramPlot SimulationPlot StepMemoryPlot FrontPlot RowsPlot RatiosPlot "
+    "EnergyPlot",
     "measured.compare.comparison": "Comparison",
     "measured.compare.benchmarks": "ComparedResults",
     "measured.compare.bench_fit": "BenchFit",

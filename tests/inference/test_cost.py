@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.inference.bill import price_named
-from roofline.inference.cost import Cost, Tariff, tariff
+from roofline.inference.cost.bill import price_named
+from roofline.inference.cost.cost import Cost, Tariff, tariff
 from roofline.kernels.power import Busy, draw_of
 
 LLAMA = "meta-llama/Llama-3.1-8B"

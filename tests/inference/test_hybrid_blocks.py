@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.engines.engine import engine_named
-from roofline.inference.hybrid_blocks import CachedLayers, cache_pages, cached_layers
+from roofline.inference.memory.hybrid_blocks import CachedLayers, cache_pages, cached_layers
 from roofline.model.precision import Precision
 
 FULL, WINDOW = CachedLayers(10, token=8192), CachedLayers(52, token=8192, span=1024)

@@ -15,7 +15,7 @@ from roofline.doors.cli.main import main
 from roofline.engines.engine import Engine, engine_named, engines
 from roofline.hardware.chip import chips
 from roofline.inference.fit import fit
-from roofline.inference.memory import activation_bytes, cache_bytes
+from roofline.inference.memory.memory import activation_bytes, cache_bytes
 from roofline.serving.simulate.policy import NoRoomError
 from roofline.views.text.inference.fit import fit_text
 from roofline.views.text.serving.serve import serving_text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ import roofline as rl
 from folded import folded
 from roofline.hardware.grids import grid_named, grids
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.power import UNITS, Busy, draw_of
+from roofline.kernels.power import UNITS, Busy, Draw, draw_of, energy_balance, work_per_joule
 
 H100 = rl.chips()["h100-sxm"]
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -105,6 +107,32 @@ def test_arrays_are_their_elements() -> None:
     assert d.joules(np.array([1.0, 3.0]), busy) == pytest.approx(
         [d.joules(1.0, Busy(1.0, 0.5, 0.25)), d.joules(3.0, Busy(2.0, 2.0, 0.25))]
     )
+
+
+def test_the_energy_roofline_by_hand() -> None:
+    """Choi et al., IPDPS 2013: joules of a FLOP and its bytes, and of the time that both take at least."""
+    board = Draw(100.0, 50.0, 200.0, 120.0, 0.0, 0.0, 0.0, 1000.0, 1.0, 1.0, "A", "")
+    chip = chip_named("peak=100TFLOP/s,bw=1TB/s,mem=16GB")
+    # 10 FLOP/B, bound by memory: a FLOP takes 0.1 ps, 150 W of it, and 200 W · 10 fs + 120 W · 0.1 ps.
+    assert work_per_joule(board, chip, 100e12, 10.0) == pytest.approx(1 / (150 * 1e-13 + 200 * 1e-14 + 120 * 1e-13))
+    # 1,000 FLOP/B, bound by arithmetic: 10 fs.
+    assert work_per_joule(board, chip, 100e12, 1e3) == pytest.approx(1 / (150 * 1e-14 + 200 * 1e-14 + 120 * 1e-15))
+    assert work_per_joule(board, chip, 100e12, np.inf) == pytest.approx(1 / (350 * 1e-14))
+    assert energy_balance(board, chip, 100e12) == pytest.approx(60.0)  # 120 pJ/B over 2 pJ/FLOP
+    capped = replace(board, most=300.0)  # 350 W at full arithmetic are 300 W
+    assert work_per_joule(capped, chip, 100e12, np.inf) == pytest.approx(1 / (300 * 1e-14))
+    many = work_per_joule(board, chip, 100e12, np.array([10.0, 1e3]))
+    assert many == pytest.approx([work_per_joule(board, chip, 100e12, i) for i in (10.0, 1e3)])
+
+
+def test_no_op_is_above_the_energy_roofline() -> None:
+    for on in ("h100-sxm", "b200", "mi300x", "m4-max"):
+        plot = rl.plot("meta-llama/Llama-3.1-8B", on=on, kind="energy", batch=8)
+        (panel,) = plot.panels
+        for p in panel.points:
+            roof = np.interp(p.intensity, panel.arches[0].intensity, panel.arches[0].work_per_joule)
+            assert p.performance <= p.light * (1 + 1e-9), (on, p.label)
+            assert p.light <= 1.02 * roof, (on, p.label)
 
 
 def test_nobody_knows_the_tdp() -> None:

@@ -124,7 +124,8 @@ def test_images_are_a_longer_prompt_that_a_tower_encodes() -> None:
     s, longer = (rl.serve(text, input=n, concurrency=8, **given_, **k) for n, k in ((100, seen), (1640, {})))
     assert (s.ttft, s.tpot, s.input) == (longer.ttft, longer.tpot, 1640)
     size = {"number": 2, "width": 1024, "height": 768, "frames": 1, "each": 770, "tokens": 1540}
-    assert s.to_dict()["images"] == {**size, "positions": 0, "inputs": 0}
+    unheard = {"audio": 0.0, "audio_tokens": 0, "audio_positions": 0, "audio_inputs": 0}
+    assert s.to_dict()["images"] == {**size, "positions": 0, "inputs": 0, **unheard}
     assert longer.to_dict()["images"] is None
     runs = [
         rl.simulate(text, input=n, rate=2, extent=rl.Extent(requests=200), **given_, **k)

@@ -58,11 +58,15 @@ def test_a_language_model_stands_under_any_of_these_names(section: str) -> None:
 
 def test_a_language_model_two_levels_down() -> None:
     thinker: dict[str, Any] = {"model_type": "qwen2_5_omni_thinker", "text_config": TEXT, "audio_config": {}}
-    whole = rl.load({"model_type": "qwen2_5_omni", "thinker_config": thinker, "talker_config": {}})
+    raw: dict[str, Any] = {"model_type": "qwen2_5_omni", "thinker_config": thinker, "talker_config": {}}
+    whole = rl.load(raw | {"enable_audio_output": False})
     assert whole.model_type == "qwen2_5_omni_text"
     assert whole.parameters_by_tower()[""] == rl.load({"model_type": "qwen2", **TEXT}).parameters
     assert {tower.stream for tower in whole.towers} == {"sound"}
-    assert whole.not_counted == ("talker_config (not part of the language model)",)
+    assert not whole.not_counted
+    spoken = rl.load(raw)
+    assert spoken.parameters_by_tower()["talker"] == 7_048_076_928  # by the real class, with its default sizes
+    assert spoken.served.parameters == whole.parameters
 
 
 @folded("whole", [name for name, text in WRAPPERS.items() if SAME.get(text, text) in ("llama", "qwen2")])

@@ -15,7 +15,16 @@ LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
 def one_by_one(seconds: float) -> StepArrays:
     """Steps of one prompt of a token that take so long, whatever else there is."""
     none, flat = np.zeros(8), (np.arange(1.0, 3.0), np.arange(2.0), np.zeros((2, 2)))
-    return StepArrays(np.array([0.0, *(8 * [seconds])]), none, flat, none, none, 0.0, 0.0, 0.0, 0.0, None)
+    return StepArrays(
+        np.array([0.0, *(8 * [seconds])]),
+        none,
+        flat,
+        np.arange(2.0),
+        np.zeros((8, 2)),
+        np.zeros((8, 2)),
+        *(4 * [0.0]),
+        None,
+    )
 
 
 @pytest.mark.parametrize("load", [0.3, 0.7])
@@ -26,8 +35,8 @@ def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
     one = np.ones(shape)
     drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
     run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), drawn)
-    run.run(850)
-    seen = run.seen(100, 850)
+    run.run(ready[:, 0, 850])
+    seen = run.seen(ready[:, 0, 100])
     assert float(seen.first.mean()) == pytest.approx(seconds * (1 + load / (2 * (1 - load))), rel=0.01)
     assert not seen.after.any()
 

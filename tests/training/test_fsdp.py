@@ -70,7 +70,7 @@ def test_gradients_without_synchronisation_are_reduced_once() -> None:
      (3, True, False, (6, 6, 6)), (3, False, False, (6, 0, 6)), (3, True, True, (6, 6, 1))],
 )  # fmt: skip
 def test_how_often_each_is_sent(zero: int, reshard: bool, no_sync: bool, often: tuple[int, int, int]) -> None:
-    times = times_of(rl.training(1, 1, reshard=reshard, no_sync=no_sync), zero, 6)
+    times = times_of(rl.training(1, 1, reshard=reshard, no_sync=no_sync), rl.Layout(zero=zero), 6)
     assert (times.forward, times.backward, times.reduced) == often
 
 
@@ -339,3 +339,20 @@ def test_arrays_are_as_their_elements(options: dict[str, Any]) -> None:
         assert several.time == pytest.approx([e.time for e in alone])
         for term in ("gradients", "optimizer", "activations", "working", "total"):
             assert getattr(several.fullest, term) == pytest.approx([getattr(e.fullest, term) for e in alone])
+
+
+def test_an_interleaved_pipeline_reduces_once_for_micro_batches_in_a_row() -> None:
+    """ZeRO-2, 4 stages, 4 chunks: 16 micro-batches are 4 rows of 4; gradients of two of a stage's chunks are whole."""
+    given = {"on": "4xdgx-h100", "batch": 64, "tokens": 1024}
+    plain, row = (
+        rl.train(LLAMA, layout=f"pp=4,dp=4,zero=2{vp}", schedule=schedule, **given)
+        for vp, schedule in (("", "1f1b"), (",vp=4", "interleaved"))
+    )
+    layout = rl.Layout(pp=4, vp=4, dp=4, zero=2)
+    times = times_of(row.step, layout, 16)
+    assert (times.reduced, times.row) == (4, 4)
+    assert times_of(plain.step, rl.Layout(pp=4, dp=4, zero=2), 16).reduced == 16
+    assert times_of(row.step, rl.Layout(pp=4, vp=4, dp=4, zero=1), 16).reduced == 1
+    share, whole = plain.stages[1].memory.gradients, 4 * plain.stages[1].rank.parameters
+    assert share == whole / 4
+    assert row.stages[1].memory.gradients == share + whole / 2

@@ -14,16 +14,16 @@ from roofline.hardware.cluster import cluster_named
 from roofline.layout.layout import Exchange, Layout
 from roofline.model.load import catalog_config
 from roofline.training.breakdown import breakdown
+from roofline.training.layouts.remedies import training_remedies
 from roofline.training.memory.memory import trained
 from roofline.training.memory.saved_activations import kept_bytes, op_bytes
 from roofline.training.memory.workspace import gathered_bytes
 from roofline.training.passes import MOST_KNOWN, timed_micro_batch
 from roofline.training.pipeline.schedule import StageTimes, length
-from roofline.training.remedies import training_remedies
-from roofline.training.replicas.muon import whole_bytes
 from roofline.training.replicas.optimizer import update_ops
+from roofline.training.replicas.whole_matrices import whole_bytes
 from roofline.work import ops as o
-from roofline.work.recipe import newton_schulz_flops
+from roofline.work.recipe import OPTIMIZERS, newton_schulz_flops, soap_flops
 from roofline.work.training import step_ops
 
 LLAMA, LARGE = rl.load("meta-llama/Llama-3.1-8B"), rl.load("meta-llama/Llama-3.1-70B")
@@ -163,13 +163,13 @@ def test_a_rank_orthogonalises_every_matrix_that_its_share_has_a_part_of() -> No
     Newton–Schulz runs on whole matrices (arXiv:2502.16982, algorithm 1).
     """
     model, ranks, rounds = SMALL, 8, 5
-    shapes = [(896, 1152), (896, 896), (896, 9728), (4864, 896)] * 24
+    shapes = [(896, 896), (896, 128), (896, 128), (896, 896), (896, 4864), (896, 4864), (4864, 896)] * 24
     rest = model.parameters - sum(a * b for a, b in shapes)
     assert rest == 151936 * 896 + 24 * (2 * 896 + 1152) + 896
     sizes = np.array([a * b for a, b in shapes] + [rest / 1000] * 1000)  # what is no matrix of layers
     flops = np.array([newton_schulz_flops(a, b, rounds) for a, b in shapes] + [0] * 1000)
     rng, worked, received = np.random.default_rng(5), [], []
-    for _ in range(150):
+    for _ in range(1500):
         order = rng.permutation(len(sizes))
         ends = np.cumsum(sizes[order])
         cuts = np.linspace(0, ends[-1], ranks + 1)
@@ -184,7 +184,7 @@ def test_a_rank_orthogonalises_every_matrix_that_its_share_has_a_part_of() -> No
     mine = sum(2 * op.m * op.k * op.n * op.groups for op in ops if isinstance(op, o.MatMul))
     assert mine == pytest.approx(np.mean(worked), rel=0.01)
     learning = trained(model)
-    gathered = whole_bytes([model], learning, layout, False)
+    gathered = whole_bytes([model], learning, layout, False, OPTIMIZERS["muon"])
     assert gathered * (1 - 1 / ranks) / 2 == pytest.approx(np.mean(received), rel=0.02)
 
 
@@ -192,10 +192,10 @@ def test_muon_is_shared_out_down_to_whole_matrices_and_gathers_their_rest() -> N
     """8B: every rank of very many orthogonalises a matrix, of which it gathers 2 bytes of each gradient."""
     given: dict[str, Any] = {"tokens": 4096, "layout": "dp=2048,zero=1", "on": "256xdgx-h100", "batch": 2048}
     adam, muon = (rl.train(LLAMA, optimizer=name, **given) for name in ("adamw", "muon"))
-    shapes = {(4096, 6144): 32, (4096, 4096): 32, (4096, 28672): 32, (14336, 4096): 32}
+    shapes = {(4096, 4096): 64, (4096, 1024): 64, (4096, 14336): 96}
     mean = sum(n * (a * b) ** 2 for (a, b), n in shapes.items()) / LLAMA.parameters
     learning = trained(LLAMA)
-    assert whole_bytes([LLAMA], learning, Layout(dp=2048, zero=1), False) == pytest.approx(2 * mean)
+    assert whole_bytes([LLAMA], learning, Layout(dp=2048, zero=1), False, OPTIMIZERS["muon"]) == pytest.approx(2 * mean)
     assert muon.reduction.expected > adam.reduction.expected
     one = sum(n * a * b * newton_schulz_flops(a, b, 5) for (a, b), n in shapes.items()) / LLAMA.parameters
     assert muon.update.floor - adam.update.floor > one / 989.4e12
@@ -204,6 +204,52 @@ def test_muon_is_shared_out_down_to_whole_matrices_and_gathers_their_rest() -> N
         rl.train(LLAMA, optimizer=name, batch=8, tokens=128, on="dgx-h100", layout="dp=8") for name in ("adamw", "muon")
     ]
     assert alone[0].reduction == alone[1].reduction  # every rank has all gradients
+
+
+# -- optimizers of matrices ----------------------------------------------------------------------------------------
+def _tiny() -> rl.Model:
+    return rl.load({
+        "model_type": "llama", "hidden_size": 96, "intermediate_size": 200, "vocab_size": 1000,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "num_hidden_layers": 3, "max_position_embeddings": 2048,
+        "tie_word_embeddings": False,
+    })  # fmt: skip
+
+
+SHAPES = [(1000, 96)] * 2 + 3 * [(96, 96), (96, 32), (96, 32), (96, 96), (96, 200), (96, 200), (200, 96)]
+"""The matrices of that model, as its published code has them; its vectors are 7 norms of 96."""
+
+
+def _state(optimizer: str, layout: str = "dp=1", model: rl.Model | None = None) -> float:
+    given: dict[str, Any] = {"batch": 8, "tokens": 32, "on": "dgx-h100", "layout": layout, "recipe": "bf16-pure"}
+    return float(rl.train(model or _tiny(), optimizer=optimizer, **given).stages[0].memory.optimizer)
+
+
+def test_adafactor_keeps_rows_and_columns_of_matrices_and_vectors_whole() -> None:
+    """What torch.optim.Adafactor 2.13 keeps of these tensors, by its own state: 29,792 bytes."""
+    assert _state("adafactor", "tp=1") == 4 * (sum(a + b for a, b in SHAPES) + 7 * 96) == 29_792
+    assert _state("adafactor", "dp=8,zero=1") == 29_792 / 8
+
+
+def test_soap_keeps_two_moments_and_two_squares_of_each_side() -> None:
+    """2·m² + 2·n² + 2·m·n values for a matrix (arXiv:2409.11321 §6); sides beyond 10,000 have no squares."""
+    squares = sum(a * a + b * b for a, b in SHAPES)
+    assert _state("soap", "tp=1") == 8 * (_tiny().parameters + squares)
+    big = rl.train(SMALL, optimizer="soap", recipe="bf16-pure", batch=1, tokens=32, on="h100-sxm", layout="tp=1")
+    sides = 896**2 + 24 * (9 * 896**2 + 2 * 128**2 + 3 * 4864**2)  # the table has one side of 151,936
+    assert big.stages[0].memory.optimizer == 8 * (SMALL.parameters + sides)
+
+
+def test_muon_leaves_what_is_no_matrix_of_a_layer_to_adamw() -> None:
+    inside = sum(a * b for a, b in SHAPES[2:])
+    assert _state("muon", "tp=1") == 4 * inside + 8 * (_tiny().parameters - inside)
+
+
+def test_soap_multiplies_as_its_algorithm_does() -> None:
+    model = _tiny()
+    ops = update_ops([model], Layout(), rl.training(8, 32, optimizer="soap"))
+    mine = sum(2 * op.m * op.k * op.n * op.groups for op in ops if isinstance(op, o.MatMul))
+    assert mine == pytest.approx(sum(soap_flops(a, b, a, b) for a, b in SHAPES))
+    assert soap_flops(100, 300, 100, 300) == 8 * 100 * 300 * 400 + 14 / 30 * (100**3 + 300**3)
 
 
 # -- DualPipe ------------------------------------------------------------------------------------------------------

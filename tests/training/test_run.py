@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,10 +14,11 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.hardware.named_chip import chip_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Cost, Tariff, tariff
-from roofline.training.failures import LLAMA, RECORDS, best_interval, kept_share
-from roofline.training.run import forward_seconds
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Cost, Tariff, tariff
+from roofline.training.runs.failures import LLAMA, RECORDS, best_interval, kept_share
+from roofline.training.runs.ramp import ramp_steps
+from roofline.training.runs.run import forward_seconds
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B"
 STEP: dict[str, Any] = {"batch": 64, "tokens": 4096, "on": "dgx-h100"}
@@ -214,3 +217,45 @@ def test_nobody_knows_the_price() -> None:
     assert (bill.usd, bill.joules, bill.carbon, bill.usd_per(1), bill.joules_per(1)) == (None,) * 5
     with pytest.raises(rl.InputError, match="power_share"):
         tariff(chip, Bill(power_share=0.5))
+
+
+# -- batch ramp-up -------------------------------------------------------------------------------------------------
+@folded(
+    ("batch", "start", "increment", "samples"),
+    [(64, 16, 16, 300), (2048, 192, 16, 9_765_625), (1536, 16, 16, 5_859_375), (512, 512, 8, 100), (512, 32, 32, 10),
+     (256, 64, 96, 1)],
+)  # fmt: skip
+def test_a_batch_grows_as_megatron_s_does(batch: int, start: int, increment: int, samples: int) -> None:
+    """Step by step as its `update` has it: int(consumed / samples for each increment) increments."""
+    consumed, steps = 0, Counter[int]()
+    growths = (batch - start) // increment
+    while growths and consumed <= samples:
+        size = start + int(consumed / (samples / growths)) * increment
+        if size >= batch:
+            break
+        steps[size] += 1
+        consumed += size
+    assert ramp_steps(batch, start, increment, samples) == tuple(sorted(steps.items()))
+
+
+def test_a_ramp_adds_its_steps_and_nothing_else() -> None:
+    e = rl.train("meta-llama/Llama-3.2-1B", batch=64, tokens=1024, on="dgx-h100", layout="dp=8,zero=1")
+    plain, ramped = rl.run(e, 1e9), rl.run(e, 1e9, rampup_batch_size="16,16,3000")
+    assert [(x.batch, x.steps) for x in ramped.ramp] == [(16, 63), (32, 31), (48, 21)]
+    consumed = 63 * 16 + 31 * 32 + 21 * 48
+    whole = math.ceil((1e9 - consumed * 1024) / (64 * 1024))
+    assert ramped.steps == 63 + 31 + 21 + whole
+    own = [
+        float(rl.train("meta-llama/Llama-3.2-1B", batch=b, tokens=1024, on="dgx-h100", layout="dp=8,zero=1").time)
+        for b in (16, 32, 48)
+    ]
+    assert ramped.ideal_seconds == pytest.approx(63 * own[0] + 31 * own[1] + 21 * own[2] + whole * float(e.time))
+    assert ramped.seconds > plain.seconds
+    assert sum(x.steps for x in rl.run(e, 2e5, rampup_batch_size=[16, 16, 3000]).ramp) == 13
+
+
+@folded("ramp", ["16,16", "0,16,300", "24,16,300", "128,8,300", "4,4,300", 7])
+def test_a_ramp_that_does_not_lead_to_the_batch_is_an_input_error(ramp: Any) -> None:
+    e = rl.train("meta-llama/Llama-3.2-1B", batch=64, tokens=1024, on="dgx-h100", layout="dp=8,zero=1")
+    with pytest.raises(rl.InputError, match="rampup_batch_size"):
+        rl.run(e, 1e9, rampup_batch_size=ramp)

@@ -9,10 +9,10 @@ import pytest
 import roofline as rl
 from folded import folded
 from roofline.model.adapters import with_drafts, with_lora
+from roofline.training.layouts.remedies import fixes
 from roofline.training.memory.memory import memory_of
 from roofline.training.memory.saved_activations import kept_bytes
 from roofline.training.memory.workspace import parameters
-from roofline.training.remedies import fixes
 from roofline.work.recipe import OPTIMIZERS, RECIPES, newton_schulz_flops
 from roofline.work.training import RECOMPUTE, Training
 

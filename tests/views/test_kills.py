@@ -121,9 +121,9 @@ def beside(folder: Path) -> list[Path]:
 
 EXPORT = """
 from pathlib import Path
-from roofline.doors.web.export import export_grid, export_page
-from roofline.doors.web.scenario import Scenario
-import roofline.doors.web.export as export
+from roofline.doors.web.page.export import export_grid, export_page
+from roofline.doors.web.page.scenario import Scenario
+import roofline.doors.web.page.export as export
 export.plotly_file = lambda: export.STATIC / "icon.svg"  # which is 4 MB
 data = export._data(export_grid(Scenario(), {"on": ["h100-sxm"], "input": [512], "concurrency": [8]}))
 export._data = lambda grid: data

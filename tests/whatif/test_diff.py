@@ -9,7 +9,7 @@ import pytest
 import roofline as rl
 from roofline.declared.groups import PlaceSettings
 from roofline.training.estimate import TrainingEstimate
-from roofline.views.report.subject import report_on
+from roofline.views.report.parts.subject import report_on
 from roofline.whatif import diff as difference
 from roofline.whatif.diff import Cause, differ, side
 from roofline.whatif.search.recommendations import BatchSizes

@@ -10,8 +10,8 @@ from cyclopts import CycloptsError
 import roofline as rl
 from roofline.doors.cli.main import app
 from roofline.inference.fit import fit
-from roofline.views.report.subject import report_on
-from roofline.views.report.summary import best_changes
+from roofline.views.report.parts.subject import report_on
+from roofline.views.report.parts.summary import best_changes
 from roofline.whatif.search.recommendations import (
     SEQUENCES,
     Advice,

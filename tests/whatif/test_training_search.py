@@ -9,7 +9,7 @@ import pytest
 
 import roofline as rl
 from folded import by_day
-from roofline.training.degrees import chunk_numbers
+from roofline.training.layouts.degrees import chunk_numbers
 from roofline.whatif.search.training_search import search_training
 
 SMALL = {
@@ -335,7 +335,7 @@ def test_what_there_was_no_time_for_is_counted() -> None:
 def test_pieces_of_points_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {"batch": 8, "tokens": 2048, "on": ON, "top": 10**6}
     whole = search_training(MODEL, **asked)
-    monkeypatch.setattr(import_module("roofline.training.candidates"), "PIECE", 3)
+    monkeypatch.setattr(import_module("roofline.training.layouts.candidates"), "PIECE", 3)
     monkeypatch.setattr(import_module("roofline.training.pipeline.schedule"), "MOST_NUMBERS", 100)
     pieces = search_training(MODEL, **asked)
     assert (pieces.considered, pieces.left_out) == (whole.considered, whole.left_out)

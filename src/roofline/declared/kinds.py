@@ -225,9 +225,9 @@ EngineName: TypeAlias = Annotated[Given, text_kind("Engine", varies=True, names=
 LawName: TypeAlias = Annotated[Given, text_kind("roofline.kernels.target.Mode", varies=True, names="law")]
 ModelName: TypeAlias = Annotated[Given, text_kind("Model", "Mapping[str, Any]", "PathLike[str]", names="model")]
 LengthsText: TypeAlias = Annotated[
-    Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.serving.simulate.lengths.Lengths"))
+    Given, ValueKind((str, int), "tokens", classes=("Sequence[int]", "roofline.serving.simulate.load.lengths.Lengths"))
 ]
-ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.serving.simulate.arrivals.Arrivals")]
+ArrivalsText: TypeAlias = Annotated[Given, text_kind("roofline.serving.simulate.load.arrivals.Arrivals")]
 PrefixesText: TypeAlias = Annotated[Given, text_kind("Prefixes")]
 FileName: TypeAlias = Annotated[Given, text_kind("PathLike[str]", "Trace", names="file")]
 MeasuredFile: TypeAlias = Annotated[Given, text_kind("PathLike[str]", names="file")]

@@ -24,10 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from roofline.declared.errors import InputError, error_line
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.doors.web.allow_list import Allowed
-from roofline.doors.web.fair_queue import BusyError
 from roofline.doors.web.questions import EXPECTED, QUESTIONS, invalid_body
 from roofline.doors.web.request_models import PlainObject
-from roofline.doors.web.workers import Workers
+from roofline.doors.web.server.fair_queue import BusyError
+from roofline.doors.web.server.workers import Workers
 from roofline.hardware.chip_choice import chosen_chips
 from roofline.model.sources.choice import chosen_models
 from roofline.schema import schemas

@@ -71,14 +71,15 @@ class Engine:
 
     `generations`: generation → its own host times and `rereads`, where whole models were measured on other hosts.
 
-    Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache block.
-    `rows`: sparse caches have rows that mix formats (`inference/cache_rows.py`). `paged`: hybrid caches are allocated
-    in groups of equal pages (`inference/hybrid_blocks.py`). `profiled`: before serving, the engine runs a step of
-    `chunk` tokens, samples `most_running` of them and reserves that much for activations. `buffers`: reserves the
-    buffer of the largest step in advance, with fp32 activations and every token sampled. `sampled_bytes`: bytes per
-    logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by kind of chip), plus `shared_bytes` if
-    a model spans several chips and `graph_bytes` for CUDA graphs. `driver_bytes`: memory that CUDA does not report.
-    `captured`: largest batch captured as a CUDA graph, which affects SGLang's default share.
+    Memory. `budget`, `share`: rule for the size of the KV cache, and its memory share. `block`: tokens per cache
+    block. `rows`: sparse caches have rows that mix formats (`inference/memory/cache_rows.py`). `paged`: hybrid
+    caches are allocated in groups of equal pages (`inference/memory/hybrid_blocks.py`). `profiled`: before serving,
+    the engine runs a step of `chunk` tokens, samples `most_running` of them and reserves that much for activations.
+    `buffers`: reserves the buffer of the largest step in advance, with fp32 activations and every token sampled.
+    `sampled_bytes`: bytes per logit for sampling. `overhead_bytes`: other memory (`overheads`: exceptions by kind
+    of chip), plus `shared_bytes` if a model spans several chips and `graph_bytes` for CUDA graphs. `driver_bytes`:
+    memory that CUDA does not report. `captured`: largest batch captured as a CUDA graph, which affects SGLang's
+    default share.
 
     Scheduler. `chunk`: maximum new tokens per step. `most_running`: maximum concurrent sequences per replica. `mixes`:
     prompts and decodes share steps; if false, prompts run first, alone. `splits`: a prompt that exceeds the tokens left
@@ -246,6 +247,16 @@ class Engine:
     def runs_on(self, chip: Chip) -> bool:
         """Whether its documentation lists the generation or the kind of the chip."""
         return chip.generation in self.serves or chip.kind in self.serves
+
+    def was_served_on(self, chip: Chip) -> bool:
+        """Whether times of its steps were fitted on servers of that chip, not of a few models alone (`fitted_on`)."""
+        return any(
+            "served-tpot" in fit.get("quantities", ())
+            and "models" not in fit
+            and chip.id in fit.get("chips", (chip.id,))
+            and chip.generation in fit.get("generations", (chip.generation,))
+            for fit in self.fitted_on
+        )
 
     @property
     def keeps_step(self) -> bool:

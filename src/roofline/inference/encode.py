@@ -7,20 +7,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, ClassVar
 
+import numpy as np
+
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.kinds import ImageSize, Seconds, Sequences, Switch, Text, Tokens, Whole
-from roofline.declared.maths import Count, least
+from roofline.declared.kinds import ImageSize, PerSecond, Seconds, Sequences, Switch, Text, Tokens, Whole
+from roofline.declared.maths import Count, ceil_div, is_array, least
 from roofline.declared.question import group
 from roofline.declared.result import Flag, Units, Word
 from roofline.declared.spelling import pixels_named
 from roofline.engines.engine import engine_named
-from roofline.inference.bill import Bill
-from roofline.inference.busy import busy_of, ranks_of
-from roofline.inference.cost import MILLION, Cost, tariff
+from roofline.inference.batch_queue import BatchQueue
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.busy import busy_of, ranks_of
+from roofline.inference.cost.cost import MILLION, Cost, tariff
 from roofline.inference.deployment import machine_chip
 from roofline.inference.generate import of_total
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Deployed, Setup, question, setup
 from roofline.inference.span import Span, total
 from roofline.inference.step import Estimate, step_estimate
@@ -37,6 +40,13 @@ SAMPLES_PER_SECOND, SPECTRA_PER_SECOND = 16_000, 100
 """Sampling rate of speech models, and columns of their spectrograms in a second (a hop of 10 ms)."""
 ENCODED_TOKENS = 512
 """Tokens of an input where none are given: the longest input of BERT's kind."""
+TOGETHER, MOST_TOGETHER = 32, 1024
+"""Inputs of a server's largest batch where none are given, and the most whose queue is worked out.
+
+Infinity's `--batch-size` is 32, and TEI's `--max-batch-tokens` are 16,384: 32 texts of 512 tokens.
+"""
+PERCENTILES = (50, 90, 99)
+"""Percentiles of the time that an input takes at a rate."""
 
 
 @group
@@ -44,7 +54,16 @@ ENCODED_TOKENS = 512
 class WholeInputs:
     """Inputs that are read together, and the size of each."""
 
-    batch: Annotated[Sequences, "Inputs that are read together, those of all replicas."] = 1
+    batch: Annotated[
+        Sequences | None,
+        "Inputs that are read together, those of all replicas (1). At a `rate`, the most that are (32 a replica; an "
+        "image generator's 1).",
+    ] = None
+    rate: Annotated[
+        PerSecond | None,
+        "Inputs per second that come at random times: a free server reads all that wait together, up to `batch` "
+        "(dynamic batching).",
+    ] = None
     latency: Annotated[
         Seconds | None, "Maximum time of a batch: as many inputs are read together as it allows, and memory holds."
     ] = None
@@ -100,6 +119,10 @@ class Encoding(Deployed):
     `positions`: of each input, as the model sees them: tokens, patches, columns. `passes`: forward passes of the batch.
     `latency`: seconds of the batch, kernels and host. `parts`: seconds of each part of a pipeline: its denoiser runs in
     every pass, its text encoders once, on every chip, and the decoder of its latents once, on one chip of a replica.
+
+    At a rate, `batch` is the largest and `latency` its seconds. `input_latency`: seconds from an input's arrival until
+    its batch is read, the mean and percentiles. `mean_batch`: of a replica. `busy`: share of the time in which it
+    works. These three are null without a rate.
     """
 
     SCHEMA: ClassVar[str] = "roofline.encode/1"
@@ -109,16 +132,19 @@ class Encoding(Deployed):
         "positions_per_second": "tokens/s", "usd_per_hour": "USD", "usd_per_million_inputs": "USD",
         "usd_per_recorded_hour": "USD", "power": "W",
         "joules_per_input": "J", "bound": "", "grade": "", "shares": "share", "parts": "s", "cost_assumptions": "",
+        "mean_batch": "", "busy": "share", "input_latency": "s",
     }  # fmt: skip
 
     asked: Setup
     read: WholeInputs
     beside: tuple[PipelinePart, ...] = ()
+    queue: BatchQueue | None = None
+    typical: Encoding | None = None
 
     @property
     def batch(self) -> Count:
         """Inputs that are read together, over all replicas."""
-        return self.read.batch
+        return 1 if self.read.batch is None else self.read.batch
 
     @property
     def batch_per_replica(self) -> Count:
@@ -186,8 +212,25 @@ class Encoding(Deployed):
 
     @property
     def inputs_per_second(self) -> Count:
-        """Inputs of all replicas per expected second."""
-        return self.batch / self.latency.expected
+        """Inputs of all replicas per expected second: the rate, where there is one."""
+        return self.batch / self.latency.expected if self.read.rate is None else self.read.rate
+
+    @property
+    def mean_batch(self) -> float | None:
+        """Mean inputs that a replica reads together at a rate."""
+        return None if self.queue is None else self.queue.mean_batch
+
+    @property
+    def busy(self) -> float | None:
+        """Share of the time in which a replica works at a rate."""
+        return None if self.queue is None else self.queue.busy
+
+    @cached_property
+    def input_latency(self) -> Mapping[str, float] | None:
+        """Seconds from an input's arrival until its batch is read: the mean, and percentiles by their names."""
+        if self.queue is None:
+            return None
+        return {"mean": self.queue.mean, **{f"p{p}": self.queue.percentile(p / 100) for p in PERCENTILES}}
 
     @property
     def inputs_per_second_per_chip(self) -> Count:
@@ -201,7 +244,15 @@ class Encoding(Deployed):
 
     @cached_property
     def cost(self) -> Cost:
-        """What the chips take for the batch; replicas without inputs idle, and so do the chips that wait for one."""
+        """What the chips take for the batch; replicas without inputs idle, and so do the chips that wait for one.
+
+        At a rate they take it in batches of the mean size, and idle between them.
+        """
+        if self.typical is not None:
+            one = self.typical.cost
+            many = self.batch / self.typical.batch
+            busy = None if one.busy is None else one.busy.times(many)
+            return replace(one, seconds=self.batch / self.inputs_per_second, busy=busy)
         layout = self.asked.layout
         replicas = least(self.batch, layout.dp)
         ranks = replicas * ranks_of(self.asked)
@@ -282,7 +333,8 @@ def encode(
     `model`: a Model, its name, path or config. Numbers may be arrays, which broadcast. Raises InputError for settings
     that are not understood, sizes that the model does not read, a format that the chip lacks, and a degree that does
     not divide. Where memory is short, `fits` is false. With a limit of `latency` the batch is the largest within it,
-    whose `inputs_per_second` is the throughput at that latency.
+    whose `inputs_per_second` is the throughput at that latency. At a `rate`, a free replica reads what waits together,
+    up to `batch`; a rate above 99 % of what such batches allow is refused.
     """
     built = _sized(model_of(model), read)
     if "denoise" in built.steps and where.engine is None:
@@ -290,10 +342,40 @@ def encode(
         where = replace(where, engine="diffusers" if served else "none")
 
     def asked(batch: Count) -> Encoding:
-        reads = replace(read, batch=batch)
+        reads = replace(read, batch=batch, rate=None)
         return Encoding(setup(built, where, bill), reads, _beside(built, where, reads))
 
-    return asked(read.batch) if read.latency is None else _largest_within(asked, read)
+    if read.rate is not None:
+        return _at_rate(asked, read)
+    return asked(1 if read.batch is None else read.batch) if read.latency is None else _largest_within(asked, read)
+
+
+def _at_rate(asked: Callable[[Count], Encoding], read: WholeInputs) -> Encoding:
+    """The largest batch, with the queue of each replica, to which an equal share of the inputs comes.
+
+    Raises InputError beside a limit, for arrays, and for a rate that the batches cannot take.
+    """
+    if read.latency is not None:
+        raise InputError("latency", read.latency, "none beside `rate`, whose percentiles of latency are answered")
+    one = asked(1)
+    settings = {"rate": read.rate, "batch": read.batch, "layout": one.asked.layout.dp}
+    for name, value in settings.items():
+        if is_array(value):
+            raise InputError(name, value, "one number, for the queue of a server")
+    replicas = int(one.asked.layout.dp)
+    together = 1 if "denoise" in one.model.steps else TOGETHER
+    largest = replicas * together if read.batch is None else int(read.batch)
+    if not replicas <= largest <= replicas * MOST_TOGETHER:
+        expected = f"from {replicas} to {replicas * MOST_TOGETHER} at a rate, those of all replicas"
+        raise InputError("batch", largest, expected)
+    sizes = [replicas * b for b in range(1, ceil_div(largest, replicas) + 1)]
+    if one.beside:
+        seconds = np.array([float(asked(size).latency.expected) for size in sizes])
+    else:
+        seconds = np.broadcast_to(asked(np.array(sizes)).latency.expected, (len(sizes),)).astype(float)
+    queue = BatchQueue(float(read.rate or 0.0) / replicas, seconds)
+    typical = asked(replicas * max(1, round(queue.mean_batch)))
+    return replace(asked(sizes[-1]), read=replace(read, batch=sizes[-1]), queue=queue, typical=typical)
 
 
 MOST_INPUTS = 2**20
@@ -306,7 +388,7 @@ def _largest_within(asked: Callable[[Count], Encoding], read: WholeInputs) -> En
     Raises InputError for a limit that one input exceeds, and for a batch beside a limit.
     """
     limit = float(read.latency or 0.0)
-    if read.batch != 1:
+    if read.batch is not None:
         raise InputError("batch", read.batch, "none beside `latency`, which finds it")
     known = asked(1)
     if known.latency.expected > limit:

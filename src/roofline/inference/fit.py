@@ -18,7 +18,7 @@ from roofline.declared.result import Flag, Units, Word
 from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
 from roofline.inference.deployment import Deployment
-from roofline.inference.memory import Holding, Memory
+from roofline.inference.memory.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
@@ -229,7 +229,7 @@ def fit(
     `context`; the vision tower's activations and what it yields count. Numbers may be arrays, which broadcast.
     Raises InputError for what is not understood, and for a degree that does not divide what it shares out.
     """
-    asked = setup(stepping(model), Where(**vars(place))).seeing(images)
+    asked = setup(stepping(model, images), Where(**vars(place))).seeing(images)
     asked.deployment.rank(asked.model)  # an error where a degree does not divide
     tokens = asked.engine.chunk if chunk is None else chunk
     if context is None:

@@ -19,11 +19,11 @@ from roofline.declared.kinds import ModelName, Probability, Switch, Whole
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Flag, Units, Word
-from roofline.inference.bill import Bill
-from roofline.inference.busy import busy_of, ranks_of, shared
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.busy import busy_of, ranks_of, shared
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.deployment import deploy
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.plan import Plan, Total, grade_of
 from roofline.inference.settings import Deployed, Setup, broadcast, question, setup
 from roofline.inference.span import NOTHING, Span, exactly
@@ -529,7 +529,7 @@ def generate(
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, and a degree that does not divide. Where the engine's memory holds not even one sequence, `fits` is false.
     """
-    return generation(setup(decoder_of(model), where, bill), load, speculation, images)
+    return generation(setup(decoder_of(model, images), where, bill), load, speculation, images)
 
 
 def generation(

@@ -49,7 +49,7 @@ from roofline.hardware.chip import Chip, figure_named
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.deployment import deploy
 from roofline.inference.generate import Generation, generation
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, total
 from roofline.kernels.target import Mode, mode_named

@@ -45,6 +45,10 @@ UNEVEN = 0.12
 """Error, likewise, for ranks whose experts are assumed to be loaded evenly. Balancing the residual load of such
 ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
 lmsys.org/blog/2026-06-26-waterfill-lplb."""
+UNSERVED = 0.45
+"""The same for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
+not known either. Four fifths of the measured servers of such engines; with each engine on a chip left out in turn the
+others take 0.39 to 0.47 (`benchmarks/fit_uneven.py`)."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 
@@ -190,8 +194,9 @@ class Plan:
             return 0.0
         routed = [module for _, module, _ in self.rank.placed() if isinstance(module, Experts)]
         assumed: Count = 0.0
+        uneven = UNEVEN if self.target.engine.was_served_on(self.target.chip) else UNSERVED
         for module in routed:
-            assumed = most(assumed, where(module.ranks > 1, where(module.load == 1, UNEVEN, 0.0), 0.0))
+            assumed = most(assumed, where(module.ranks > 1, where(module.load == 1, uneven, 0.0), 0.0))
         return root(ROUTED**2 + assumed**2) if routed else DENSE
 
     @cached_property

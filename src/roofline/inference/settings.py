@@ -25,7 +25,7 @@ from roofline.declared.result import Axis, Grid, Leaf, Result, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, is_catalogued
-from roofline.inference.bill import PLAIN_BILL, Bill
+from roofline.inference.cost.bill import PLAIN_BILL, Bill
 from roofline.inference.deployment import (
     Deployment,
     Machine,
@@ -35,7 +35,7 @@ from roofline.inference.deployment import (
     machine_chip,
     whole_machine,
 )
-from roofline.inference.memory import Holding, holding
+from roofline.inference.memory.memory import Holding, holding
 from roofline.inference.overlap import OverlappedPlan
 from roofline.inference.plan import Plan
 from roofline.kernels.target import Mode, Target, mode_named
@@ -176,7 +176,7 @@ def _setup(model: Model, where: Where, bill: Bill | None) -> Setup:
     how = (default_engine(chip) if where.engine is None else engine_named(where.engine)).on(chip)
     mode = mode_named(where.law)
     own = model.precision
-    model, formats = formats_of(model, where.precision)
+    model, formats = formats_of(model.served, where.precision)
     formats = formats if says_cache(where.precision) else how.caching(formats, own)
     formats = how.running(formats, chip)
     deployment = deployment_of(model, where.on, where.layout, formats, how)

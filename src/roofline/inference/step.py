@@ -14,9 +14,9 @@ from roofline.declared.checks import flag
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, least, most
 from roofline.declared.result import Figured, Flag, Units, Word
-from roofline.inference.busy import busy_of, ranks_of, shared
-from roofline.inference.cost import Cost, Spending, Spent, tariff
-from roofline.inference.memory import Memory
+from roofline.inference.cost.busy import busy_of, ranks_of, shared
+from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
+from roofline.inference.memory.memory import Memory
 from roofline.inference.plan import Plan, Total, grade_of
 from roofline.inference.settings import Deployed, Setup, broadcast
 from roofline.inference.span import Span, shaped

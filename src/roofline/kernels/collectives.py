@@ -24,7 +24,7 @@ from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.hardware.cluster import MOST, Cluster, LevelPart, level_part
 from roofline.kernels.constants import UNKNOWN, Grade, worse
 from roofline.kernels.exchanges import Routing, exchange_constants
-from roofline.kernels.links import LAUNCH, SHARE, Link, assumed, measured
+from roofline.kernels.links import SHARE, Link, assumed, measured
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "p2p", "dispatch", "combine")
 
@@ -269,7 +269,7 @@ def hop(op: str, share: float, part: LevelPart, chip: str, software: str = "nccl
         return Hop(share, ((link, float(bytes_moved(op, algorithm, 1.0, n))),), speed)
     if kind in ("torus", "ring"):
         hops = sum(d // 2 if part.wrapped else d - 1 for d in part.axes) if op != "p2p" else 1
-        link = Link(LAUNCH + (2 if op == "all_reduce" else 1) * hops * part.level.latency, SHARE)
+        link = Link((2 if op == "all_reduce" else 1) * hops * part.level.latency, SHARE, 1.0)
         factor = _crossing(part) if op == "all_to_all" else float(bytes_moved(op, algorithm, 1.0, n))
         return Hop(share, ((link, factor),), speed)
     names = CHOICES.get(kind, {}).get(op, (algorithm,))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import ClassVar
 
@@ -116,6 +117,23 @@ def draw_of(chip: Chip) -> Draw | None:
         most=chip.tdp if chip.cap is None else chip.cap, low=s["low"], high=s["high"], grade=s["grade"],
         source=s["source"],
     )  # fmt: skip
+
+
+def work_per_joule(draw: Draw, chip: Chip, peak: float, intensity: Count) -> Count:
+    """FLOP per joule that a chip attains on work of `intensity` FLOP/B at the speed of light: the energy roofline.
+
+    A FLOP takes t = max(1/peak, 1/(I·W)) seconds and (idle + awake)·t + compute/peak + memory/(I·W) joules, at most
+    TDP·t. So there is no ridge but an arch: at the balance of energy FLOPs and bytes take as many joules. (Choi,
+    Bedard, Fowler, Vuduc, "A roofline model of energy", IPDPS 2013, eq. 4 and 5.)
+    """
+    arithmetic, moved = 1 / peak, 1 / (intensity * chip.bandwidth)
+    seconds = most(arithmetic, moved)
+    return 1 / draw.joules(seconds, Busy(running=seconds, compute=arithmetic, memory=moved))
+
+
+def energy_balance(draw: Draw, chip: Chip, peak: float) -> float:
+    """FLOP/B at which the bytes of work take as many joules as its FLOPs: (memory/W) / (compute/peak)."""
+    return inf if draw.compute == 0 else draw.memory * peak / (draw.compute * chip.bandwidth)
 
 
 def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:

@@ -133,13 +133,21 @@ def mode_named(spec: str | Mode) -> Mode:
     raise InputError("law", spec, expected, nearest(text, ("calibrated", "ideal")))
 
 
+USUAL_UNITS, MOST_UNITS = 100, 2000
+"""Units of a chip that gives none, and the most for which a unit is what a kernel's block runs on.
+
+A wafer's 900,000 cores are each far smaller than a block, which takes many of them.
+"""
+
+
 def roof_of(chip: Chip, fmt: str) -> law.Roof:
     """The chip properties that the laws use, for work in a format.
 
     Data survives between kernels in a single last-level cache (Ada, GB202, CPUs), not in one split into two halves.
     """
     keeps = 1.0 if chip.kind == "cpu" or chip.generation in ("ada", "blackwell-rtx") else 0.0
-    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, chip.units or 100, keeps)
+    units = USUAL_UNITS if chip.units is None or chip.units > MOST_UNITS else chip.units
+    return law.Roof(chip.peak(fmt), chip.bandwidth, chip.cache or 1.0, units, keeps)
 
 
 # -- formats -------------------------------------------------------------------------------------------------------

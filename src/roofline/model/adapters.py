@@ -74,6 +74,17 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     )  # fmt: skip
 
 
+def with_context(model: Model, tokens: int) -> Model:
+    """The model with a context of `tokens`, as after an extension of RoPE (YaRN, arXiv:2309.00071).
+
+    Raises InputError for a model with a table of positions, which has a row for each.
+    """
+    if any(x.name == "position_embedding" for x in model.embedding):
+        expected = f"none: {model.name} has a learned row for each of its {model.context} positions"
+        raise InputError("context_length", tokens, expected)
+    return replace(model, context=int(count("context_length", tokens, 1)))
+
+
 def drafts_note(layers: JsonValue) -> str:
     """Note on a model whose multi-token-prediction layers are not counted."""
     return f"{layers} multi-token-prediction layer(s), run only when drafting"

@@ -14,12 +14,13 @@ from typing import Annotated, ClassVar, Protocol, TypeAlias
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import ImageSize, Whole
+from roofline.declared.kinds import ImageSize, Seconds, Whole
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
-from roofline.declared.spelling import pixels_named
+from roofline.declared.spelling import pixels_named, seconds_named
 from roofline.declared.trees import JsonObject
 from roofline.declared.units import counted
+from roofline.model.sound import HEARD, LONGEST_SECONDS, SOUND, Heard
 
 IMAGES = "images"
 """The stream of images and videos."""
@@ -493,17 +494,23 @@ def _size(raw: JsonObject, key: str) -> int:
 @group
 @dataclass(frozen=True)
 class Images:
-    """Images in every request: their `number`, `width` and `height` in pixels. Raises InputError out of range.
+    """What every request has beside its text: images and sound. Raises InputError out of range.
 
-    `frames`: of each, which is a video if they are several.
+    `number` of images, their `width` and `height` in pixels; `frames`: of each, which is a video if they are several.
+    `audio`: seconds of a recording, 0 for none.
     """
 
-    number: int
-    width: int
-    height: int
+    number: int = 0
+    width: int = 0
+    height: int = 0
     frames: int = 1
+    audio: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.audio <= LONGEST_SECONDS:
+            raise InputError("audio", self.audio, f"seconds from 0 to {LONGEST_SECONDS:g}")
+        if self.audio and (self.number, self.width, self.height, self.frames) == (0, 0, 0, 1):
+            return
         sides = ("width", LARGEST_SIDE), ("height", LARGEST_SIDE)
         for name, most in (("number", MOST_IMAGES), *sides, ("frames", MOST_FRAMES)):
             value = integer(getattr(self, name))
@@ -520,27 +527,51 @@ class Images:
         ] = None,
         image_size: Annotated[ImageSize | None, "Width and height of each, such as `1024x768`."] = None,
         frames: Annotated[Whole | None, "Frames of each, sampled before; several make it a video (1)."] = None,
+        audio: Annotated[
+            Seconds | None,
+            "Length of a recording in every request, such as `30s`; its tokens add to its prompt.",
+        ] = None,
     ) -> Images:
         """Build from settings. Raises InputError for one setting without the other, and for invalid sizes."""
+        seconds = 0.0 if audio is None else seconds_named("audio", audio)
+        if images is None and image_size is None and frames is None:
+            return cls(audio=seconds)
         if images is None and image_size is None:
             raise InputError("frames", frames, "images and image_size as well")
         if images is None:
             raise InputError("image_size", image_size, "images as well")
         if image_size is None:
             raise InputError("images", images, "image_size as well, such as 1024x768")
-        return cls(images, *pixels_named("image_size", image_size), 1 if frames is None else frames)
+        return cls(images, *pixels_named("image_size", image_size), 1 if frames is None else frames, seconds)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a tower reads of a request: `number` of images or recordings, each of `inputs` inputs of `positions`.
+
+    `tokens`: of each in the prompt.
+    """
+
+    stream: str
+    number: int
+    tokens: int
+    positions: int
+    inputs: int
 
 
 @dataclass(frozen=True)
 class ImageTokens(Figured):
-    """Images of a request and the tokens of each, which are part of its prompt.
+    """Images and sound of a request, and their tokens, which are part of its prompt.
 
-    A vision tower encodes each as `inputs` inputs of `positions` patches; without a tower that is counted, both are 0.
+    A vision tower encodes each image as `inputs` inputs of `positions` patches, an audio tower the recording of `audio`
+    seconds as `audio_inputs` of `audio_positions`; without a tower that is counted, both are 0.
     """
 
-    FIGURES: ClassVar[Units] = dict.fromkeys(
-        ("number", "width", "height", "frames", "each", "tokens", "positions", "inputs"), ""
-    )
+    FIGURES: ClassVar[Units] = {
+        **dict.fromkeys(("number", "width", "height", "frames", "each", "tokens", "positions", "inputs"), ""),
+        "audio": "s",
+        **dict.fromkeys(("audio_tokens", "audio_positions", "audio_inputs"), ""),
+    }
 
     number: int
     width: int
@@ -549,26 +580,62 @@ class ImageTokens(Figured):
     positions: int = 0
     inputs: int = 0
     frames: int = 1
+    audio: float = 0.0
+    audio_tokens: int = 0
+    audio_positions: int = 0
+    audio_inputs: int = 0
 
     @property
     def tokens(self) -> int:
-        """Tokens of all images of a request."""
-        return self.number * self.each
+        """Tokens of all images of a request, and of its recording."""
+        return self.number * self.each + self.audio_tokens
+
+    @property
+    def encoded(self) -> tuple[Encoded, ...]:
+        """What towers that are counted read."""
+        seen = Encoded(IMAGES, self.number, self.each, self.positions, self.inputs)
+        heard = Encoded(SOUND, 1, self.audio_tokens, self.audio_positions, self.audio_inputs)
+        return tuple(part for part in (seen, heard) if part.number * part.inputs)
 
     @property
     def text(self) -> str:
         """Description in words."""
+        return " and ".join((*self._seen(), *self._heard()))
+
+    def _seen(self) -> list[str]:
+        if not self.number:
+            return []
         what = counted(self.number, "image" if self.frames == 1 else "video")
         images = f"{what} of {'' if self.frames == 1 else f'{self.frames} frames of '}{self.width}x{self.height}"
         encoded = f"{self.inputs * self.positions} patches" if self.inputs else "encoding them is not counted"
-        return f"{images}, {self.each} tokens each; {encoded}"
+        return [f"{images}, {self.each} tokens each; {encoded}"]
+
+    def _heard(self) -> list[str]:
+        if not self.audio:
+            return []
+        encoded = counted(self.audio_inputs * self.audio_positions, "position")
+        encoded = encoded if self.audio_inputs else "encoding it is not counted"
+        return [f"{self.audio:g} s of sound, {self.audio_tokens} tokens; {encoded}"]
 
 
-def image_tokens(rule: ImageRule | None, name: str, images: Images, sees: bool = False) -> ImageTokens:
-    """Tokens of images under a model's rule, and what its tower reads, if it `sees`; `name` names it in errors.
+def image_tokens(
+    rule: ImageRule | None, name: str, images: Images, sees: bool = False, heard: Heard | None = None, hears: int = 0
+) -> ImageTokens:
+    """Tokens of images and sound under a model's rules, and what its towers read; `name` names it in errors.
 
-    Raises InputError if there is no rule.
+    `sees`: whether a vision tower is counted. `heard`: what the recording becomes; `hears`: positions that the audio
+    tower reads of a piece, 0 without one. Raises InputError if there is no rule.
     """
+    beside = ImageTokens(0, 0, 0, 0)
+    if images.audio:
+        if heard is None:
+            raise InputError("audio", name, f"a model whose rule of sound is known: {HEARD}")
+        beside = replace(
+            beside, audio=images.audio, audio_tokens=heard.tokens, audio_positions=hears,
+            audio_inputs=heard.pieces if hears else 0,
+        )  # fmt: skip
+    if not images.number:
+        return beside
     size = images.width, images.height
     if rule is None:
         raise InputError("images", name, f"a model whose rule is known: {STATED}")
@@ -578,4 +645,7 @@ def image_tokens(rule: ImageRule | None, name: str, images: Images, sees: bool =
             raise InputError("frames", images.frames, f"1, or a model whose rule of videos is known: {FILMED}")
         rule = filmed
     positions, inputs = rule.patches(*size) if sees else (0, 0)
-    return ImageTokens(images.number, *size, rule.tokens(*size), positions, inputs, images.frames)
+    return replace(
+        beside, number=images.number, width=images.width, height=images.height, each=rule.tokens(*size),
+        positions=positions, inputs=inputs, frames=images.frames,
+    )  # fmt: skip

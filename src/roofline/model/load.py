@@ -19,8 +19,9 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.config import Inputs
 from roofline.model.families import build
-from roofline.model.images import image_rule
+from roofline.model.images import Images, image_rule
 from roofline.model.model import Model
+from roofline.model.sound import sound_rule
 from roofline.model.sources.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.sources.origin import Origin, is_gguf
 from roofline.model.sources.untrusted import printable, read_config
@@ -118,6 +119,7 @@ def model_from(origin: Origin, inputs: Inputs | None = None, *, text_only: bool 
     rule = image_rule(origin.raw)
     if rule is not None:
         model = replace(model, images=rule)
+    model = replace(model, sound=sound_rule(origin.raw))
     return replace(model, warnings=(*model.warnings, *origin.notes)) if origin.notes else model
 
 
@@ -136,20 +138,23 @@ def model_of(model: Model | Source) -> Model:
     raise InputError("model", model, "a Model, or its name, path or config")
 
 
-def stepping(model: Model | Source) -> Model:
-    """The model, as `model_of` loads it. Raises InputError where its weights alone are known (`trace`)."""
-    built = model_of(model)
+def stepping(model: Model | Source, images: Images | None = None) -> Model:
+    """The model, as `model_of` loads it, for requests with `images` and sound beside their text.
+
+    Raises InputError where its weights alone are known (`trace`).
+    """
+    built = model_of(model).hearing(images)
     if not built.steps:
         raise InputError("model", built.name, f"a model whose steps are known ({built.not_counted[0]})")
     return built
 
 
-def decoder_of(model: Model | Source) -> Model:
-    """The model, as `model_of` loads it, for questions about tokens that are generated one by one.
+def decoder_of(model: Model | Source, images: Images | None = None) -> Model:
+    """The model, as `stepping` has it, for questions about tokens that are generated one by one.
 
     Raises InputError for a model that has no decode step.
     """
-    built = stepping(model)
+    built = stepping(model, images)
     if "decode" not in built.steps:
         what = " and ".join(built.steps)
         expected = f"a model that generates tokens (this one can only {what}, which `encode` answers)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.maths import Count, ceil_div, least
 from roofline.model.images import IMAGES, ImageRule, Images, ImageTokens, image_tokens
@@ -24,6 +25,7 @@ from roofline.model.modules import (
     TokenShift,
 )
 from roofline.model.precision import Precision, part_of
+from roofline.model.sound import SOUND, SoundRule
 
 if TYPE_CHECKING:
     from roofline.model.config import Inputs
@@ -83,6 +85,11 @@ class Tower:
     def parameters(self) -> int:
         return sum(n * block.parameters for block, n in self.blocks)
 
+    @cached_property
+    def idle(self) -> bool:
+        """Whether no step runs any of it: what makes speech or an image of an answer, beside a model of text."""
+        return all(m.idle for block in self.layers for m in block.modules)
+
 
 @dataclass(frozen=True, repr=False)
 class Model:
@@ -91,11 +98,11 @@ class Model:
     `layers` holds a block for each layer, first to last. `context`: longest sequence that the config allows, in tokens.
     `warnings`: one for each config key that was not understood. `not_counted`: other parts of the model (a vision
     tower, draft layers). `drafts`: multi-token-prediction layers, which a plain step does not run. `images`: rule for
-    the tokens of images, where the config determines it. `towers`: parts that read other inputs than tokens, in the
-    order they run. `steps`: the steps that the model has: a decoder's prefill and decode, an encoder's encode, a
-    denoiser's denoise; none where its weights alone are known, and why is in `not_counted`. `positions`: number of
-    positions of one input of an encoder or denoiser, where it is fixed. `rebuilt`: builds the model again from its
-    config, for inputs of other sizes.
+    the tokens of images, where the config determines it; `sound`: for those of a recording. `towers`: parts that read
+    other inputs than tokens, in the order they run. `steps`: the steps that the model has: a decoder's prefill and
+    decode, an encoder's encode, a denoiser's denoise; none where its weights alone are known, and why is in
+    `not_counted`. `positions`: number of positions of one input of an encoder or denoiser, where it is fixed.
+    `rebuilt`: builds the model again from its config, for inputs of other sizes.
     """
 
     name: str
@@ -111,6 +118,7 @@ class Model:
     not_counted: tuple[str, ...] = field(default=(), compare=False)
     drafts: tuple[Block, ...] = ()
     images: ImageRule | None = field(default=None, compare=False)
+    sound: SoundRule | None = field(default=None, compare=False, repr=False)
     towers: tuple[Tower, ...] = ()
     steps: tuple[str, ...] = ("prefill", "decode")
     positions: int | None = None
@@ -224,11 +232,23 @@ class Model:
         return any(tower.stream == stream for tower in self.towers)
 
     def seen(self, images: Images | None) -> ImageTokens | None:
-        """Tokens of a request's images, and what a tower reads of them; None without images.
+        """Tokens of a request's images and sound, and what towers read of them; None without any.
 
-        Raises InputError where the model does not state how an image becomes tokens.
+        Of the model that `hearing` gives. Raises InputError where the model does not state how they become tokens.
         """
-        return None if images is None else image_tokens(self.images, self.name, images, self.reads(IMAGES))
+        if images is None:
+            return None
+        heard = self.sound(images.audio) if images.audio and self.sound is not None else None
+        positions = [tower.positions for tower in self.towers if tower.stream == SOUND]
+        hears = 0 if heard is None or not positions else positions[0] or heard.tokens
+        return image_tokens(self.images, self.name, images, self.reads(IMAGES), heard, hears)
+
+    def hearing(self, images: Images | None) -> Model:
+        """The model whose audio tower reads recordings as long as those of a request; itself where they have none."""
+        if images is None or not images.audio or self.sound is None or not self.reads(SOUND):
+            return self
+        sizes = self.sound(images.audio).sizes
+        return self if sizes == type(sizes)() or self.rebuilt is None else _hearing(self, sizes)
 
     def language(self) -> Model:
         """The model without its towers of images and sound, which is all that text meets."""
@@ -251,6 +271,12 @@ class Model:
             self, name=f"{self.name} {read[0].name}", embedding=(), layers=tuple(blocks), head=(), drafts=(), towers=(),
             hidden=read[0].hidden, steps=("encode",), positions=read[0].positions, vocab=0, context=None,
         )  # fmt: skip
+
+    @cached_property
+    def served(self) -> Model:
+        """The model that servers load: without towers that no answer in text runs, though the checkpoint holds them."""
+        kept = tuple(tower for tower in self.towers if not tower.idle)
+        return self if len(kept) == len(self.towers) else replace(self, towers=kept)
 
     def parameters_by_tower(self) -> dict[str, int]:
         """Parameters of each tower by its name, and of the rest under ""; towers of one name are summed."""
@@ -310,6 +336,14 @@ class Model:
         """Weights as stored, group scales included, bytes; a tied table counts once."""
         precision = precision or self.precision
         return sum(n * precision.weight_bytes(m) for m, n in self.modules())
+
+
+@remembered(64)
+def _hearing(model: Model, sizes: Inputs) -> Model:
+    """The model with the audio towers of another size; all else stays as it is."""
+    again = iter([tower for tower in model.sized(sizes).towers if tower.stream == SOUND and not tower.idle])
+    heard = (next(again) if tower.stream == SOUND and not tower.idle else tower for tower in model.towers)
+    return replace(model, towers=tuple(heard))
 
 
 def _told_apart(layers: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from roofline.declared.errors import InputError
 from roofline.declared.groups import CountingText, TrafficText, Where
 from roofline.declared.kinds import Switch
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.settings import question, setup
 from roofline.inference.step import step_estimate
 from roofline.model.images import Images
@@ -45,7 +45,9 @@ def estimate(
         from roofline.training.train import train_step
 
         if images is not None:
-            raise InputError("images", images.number, "none in a training step")
+            raise InputError(
+                "images" if images.number else "audio", images.number or images.audio, "none in a training step"
+            )
         return train_step(model, step, where, bill)
-    asked = setup(model_of(model), where, bill)
+    asked = setup(model_of(model).hearing(images), where, bill)
     return step_estimate(asked, seeing(asked.model, step, images), counting=counting, traffic=traffic, within=within)

@@ -15,9 +15,9 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.declared.maths import Count, is_array, least, most, where
 from roofline.engines.engine import Engine
-from roofline.inference.busy import busy_of, ranks_of
+from roofline.inference.cost.busy import busy_of, ranks_of
 from roofline.inference.generate import Speculation, decode_of, draft_plan, launched
-from roofline.inference.memory import Memory, largest
+from roofline.inference.memory.memory import Memory, largest
 from roofline.inference.plan import Plan
 from roofline.inference.settings import Setup
 from roofline.inference.span import Span

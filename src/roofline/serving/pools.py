@@ -23,22 +23,24 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Flag, Units, Word
 from roofline.engines.engine import Engine
 from roofline.hardware.cluster import MOST, cluster_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.deployment import Deployment, Machine, is_several
 from roofline.inference.generate import Speculation
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.span import Span, exactly, shaped
 from roofline.inference.step import check_context
 from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
+from roofline.serving.closed_forms.disaggregated_queue import NEARLY
 from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.serving.first_token import scattered
 from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
 from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
+from roofline.serving.server import known_server
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.work.step import prefill
 
@@ -230,7 +232,7 @@ def pools(
     images: Images | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """Predict disaggregated serving: `serve` with replicas that do one phase each."""
-    return pools_serving(decoder_of(model), where, load.needed(), pools, speculation, images, bill)
+    return pools_serving(decoder_of(model, images), where, load.needed(), pools, speculation, images, bill)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:
@@ -277,6 +279,18 @@ def _replicas(
     return Replicas(many, None, None, many, (rooms[0], rooms[1]))
 
 
+def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
+    """Seconds until a prompt's batch starts at a rate. The prefill pool is a server of answers of one token, which is
+    followed; for one that is not, `wait` is the formula's. `prefill`: seconds of a prompt in the steps of its batch."""
+    requests = replace(
+        pair.requests, load=replace(load, output_tokens=1, rate=None, concurrency=None), speculation=None
+    )
+    server = known_server(pair.first, requests, len(pair.shape(load)), None)
+    rate = np.minimum(np.asarray(load.rate) / prefills, np.asarray(server.fastest) * NEARLY)
+    followed, first = server.first_token(rate, prefills)
+    return where(followed, most(first - prefill, 0.0), wait)
+
+
 def _answer(pair: Pair, load: Load) -> Pools:
     """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
     shape, s = pair.shape(load), settled_pools(pair, load)
@@ -286,6 +300,9 @@ def _answer(pair: Pair, load: Load) -> Pools:
         whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
         return whole if shape else whole.item()
 
+    queued: Count = back(p.prefill_wait)
+    if load.rate is not None:
+        queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
     before, seconds, step_floor = back(t.before), back(p.step), back(s.step_floor)
@@ -294,19 +311,20 @@ def _answer(pair: Pair, load: Load) -> Pools:
     moved = pair.transfer.times(back(p.shown) / pair.transfer.expected)
     law = (
         exactly(before)
-        + prompt.times(back(p.prefill_wait + p.prefill) / prompt.expected)
+        + prompt.times((queued + back(p.prefill)) / prompt.expected)
         + moved
         + step.times((back(p.decode_wait) + seconds) / step.expected)
     )
     floor = pair.prefilled(1).floor + moved.floor + step_floor
-    ttft = scattered(law, pair.first, before, back(p.prefill_wait + p.decode_wait)).resting_on(floor)
-    flight = load.concurrency if load.rate is None else back(p.rate * t.latency(p))
+    ttft = scattered(law, pair.first, before, queued + back(p.decode_wait)).resting_on(floor)
+    longer = queued - back(p.prefill_wait)
+    flight = load.concurrency if load.rate is None else back(p.rate) * (back(t.latency(p)) + longer)
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp
     return Pools(
         pair.then, pair.first, pair.requests, flight, back(s.prefills), back(s.decodes),
         pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
-        pair.transfer.shaped(shape), back(p.prefill_wait), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
+        pair.transfer.shaped(shape), shaped(queued, shape), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
         back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
         back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
     )  # fmt: skip

@@ -19,39 +19,49 @@ from math import ceil
 import numpy as np
 
 from roofline.declared.arrays import Array
+from roofline.declared.maths import Count
 from roofline.serving.closed_forms.percentiles import normal_quantile
 from roofline.serving.drafting import step_quantiles
-from roofline.serving.simulate.lengths import About, about
-from roofline.serving.simulate.policy import Policy
+from roofline.serving.simulate.load.lengths import About, about
+from roofline.serving.simulate.policy import Policy, Room
+from roofline.serving.simulate.replica import CLIPPED
 from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 16_384, 96, 512
+COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
+BUSIER, MOST_MORE = 0.4, 4.0
+"""Share of idle time below which more requests count, in proportion, and how many times as many at most."""
 PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-AHEAD = 32
-"""Steps without prompts that are taken at once, at most."""
-CHECKED, MOST_STEPS = 16, 40_000
-"""Steps between two checks of whether enough are answered, and steps at most."""
+ROUNDS, ROUNDS_CERTAIN, LEAST_COUNTED, SPARE = (3, 3), (5, 10), 32, 1.3
+"""Requests of each user of a closed loop that warm up and that count, also where nothing is random; requests of all
+users of a rank that count at least; and by how much more are at hand, since they may be answered sooner than expected.
+"""
+AHEAD = (32, 256)
+"""Steps ahead in which a request may have its last token, looked at one after the other: as many without prompts are
+taken at once."""
+MOST_STEPS = 40_000
+"""Steps at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepArrays:
-    """`StepTimes` as arrays, with decodes of one mean context.
+    """`StepTimes` as arrays.
 
-    `alone[k]`, `beside[k]`: seconds of a step of k decodes, and of their attention and drafting beside prompts.
-    `prompts`: new and cached tokens of chunks, and seconds of their attention. `draft`: times of the draft model, which
-    computes prompts too.
+    `alone[k, c]`, `beside[k, c]`: seconds of a step of k decodes whose mean context is `contexts[c]`, and of their
+    attention and drafting beside prompts. `prompts`: new and cached tokens of chunks, and seconds of their attention.
+    `draft`: times of the draft model, which computes prompts too.
     """
 
     products: Array
     heads: Array
     prompts: tuple[Array, Array, Array]
+    contexts: Array
     alone: Array
     beside: Array
     shared: float
@@ -68,19 +78,28 @@ class StepArrays:
         return np.asarray(low + a * (high - low))
 
 
-def step_arrays(times: StepTimes, most: int, context: float) -> StepArrays:
-    """The step times of a replica as arrays, for up to `most` decodes of this mean context."""
-    times.heads.at(most * times.width + 1)
-    row = [times.row(k).step(context) for k in range(1, most + 1)]
-    beside = [times.decodes.at(k, context) for k in range(1, most + 1)]
-    if times.width > 1:
-        beside = [seconds + times.proposed(k, context) for k, seconds in enumerate(beside, 1)]
-    p = times.prompts
-    draft = None if times.drafting is None else step_arrays(times.drafting, most, context)
+def step_arrays(times: StepTimes, most: int) -> StepArrays:
+    """The step times of a replica as arrays, for up to `most` decodes."""
+    d, p, width = times.decodes, times.prompts, times.width
+    several, tokens = np.arange(1, most + 1), width * np.arange(1, most + 1)
+    times.heads.at(most * width + 1)
+    products = times.decoding if width == 1 else times.products
+    products.at(most * width)
+    contexts, values = np.array(d.columns), np.array(d.values)
+    i, part = _place(np.array(d.rows), several)
+    beside = values[i] + part[:, np.newaxis] * (values[i + 1] - values[i])
+    draft = None if times.drafting is None else step_arrays(times.drafting, most)
+    if width > 1 and draft is None:
+        beside = beside + times.lookup_s * several[:, np.newaxis] * contexts
+    elif draft is not None:
+        beside = beside + (width - 1) * np.stack([np.interp(contexts, draft.contexts, row) for row in draft.alone[1:]])
+    fixed = np.array(products)[tokens] + np.array(times.heads)[tokens]
+    fixed = fixed + times.step_s + times.sequence_s * several + times.token_s * tokens
+    none = np.zeros((1, len(contexts)))
     return StepArrays(
         np.array(times.products), np.array(times.heads), (np.array(p.rows), np.array(p.columns), np.array(p.values)),
-        np.array([0.0, *row]), np.array([0.0, *beside]), times.shared, times.sequence_s, times.token_s, times.step_s,
-        draft,
+        contexts, np.concatenate([none, beside + fixed[:, np.newaxis]]), np.concatenate([none, beside]),
+        times.shared, times.sequence_s, times.token_s, times.step_s, draft,
     )  # fmt: skip
 
 
@@ -94,7 +113,7 @@ def _place(points: Array, values: Array) -> tuple[Array, Array]:
 @dataclass(frozen=True)
 class Drawn:
     """Requests of all ranks: tokens of prompts and of answers, decode steps after the first token, seconds until the
-    scheduler sees them, and when it does."""
+    scheduler sees them, and when it does. `ready` is infinite of those that are sent when another is answered."""
 
     input: Array
     output: Array
@@ -133,10 +152,14 @@ def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int]
 @dataclass(eq=False)
 class Replications:
     """All replications on their way. `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds in which the
-    images of a prompt are encoded.
+    images of a prompt are encoded. `room`: memory of a rank, None where it holds all that come. Where it is full,
+    nobody starts; those that run go on, and none is preempted.
 
-    `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one;
-    `clocks`: when each decode step ends.
+    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds
+    `growing`; `reserved`: share of memory that an engine keeps for them.
+    `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one.
+    `ended`: sums over the requests that end in each decode step to come: their number, and what they leave of `tokens`,
+    `growing` and `reserved`.
     """
 
     times: StepArrays
@@ -144,26 +167,34 @@ class Replications:
     requests: Drawn
     cached: float = 0.0
     encode_s: float = 0.0
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         r = self.requests
-        self.shape = replications, ranks, _ = r.input.shape
-        self.at = np.ogrid[:replications, :ranks]
-        self.ready = np.concatenate([r.ready, np.full((replications, ranks, 1), np.inf)], axis=2)
-        self.steps, fresh = r.steps, np.maximum(r.input - self.cached, 1.0)
-        each, self.once = self._attention(fresh, self.cached + 0 * fresh)
-        none = np.zeros((replications, ranks, 1))
-        self.upto = np.concatenate([none, np.cumsum(fresh, axis=2)], axis=2)
-        self.attended = np.concatenate([none, np.cumsum(each, axis=2)], axis=2)
+        self.shape = replications, ranks, number = r.input.shape
+        self.closed = bool(np.isinf(r.ready).any())
+        self.sent = np.isfinite(r.ready).sum(axis=2)
+        fresh, steps = np.maximum(r.input - self.cached, 1.0), np.maximum(r.steps, 1)
+        each, once = self._attention(fresh, self.cached + 0 * fresh)
+        taken = 0 * fresh if self.room is None else self._taken(self.room, r)
+        growth = np.maximum(r.output - 1, 0) / steps
+        self.slots = np.stack([r.ready, r.input, r.output, r.steps, r.late, growth, fresh, each, once, taken])
+        (
+            self.ready, self.input, self.output, self.steps, self.late, self.growth, self.fresh, self.each, self.once,
+            self.taken,
+        ) = self.slots  # fmt: skip
         self.rows = np.arange(replications * ranks).reshape(replications, ranks)
-        self.wide = 2 * float(self.upto.max()) + 1e6
-        self.line = (self.upto + self.wide * self.rows[:, :, np.newaxis]).reshape(-1)
+        self.base, self.sums = self.rows * number, self.rows * (number + 1)
+        self.upto, self.attended, self.held = (_summed(v) for v in (self.fresh, self.each, self.taken))
+        self.apart, self.most = 2 * float(self.upto.max()) + 1e6, 2 * float(self.held.max()) + 1e3
+        self.lines = self.apart * self.rows
+        self.line, self.places = _lined(self.upto, self.apart), _lined(self.held, self.most)
         self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
         self.clock = np.zeros(replications)
-        self.longest = int(self.steps.max()) + 2
-        self.clocks = np.zeros((replications, ranks, 2 * (self.longest + AHEAD) + 256))
-        self.ending = np.zeros(self.clocks.shape, dtype=np.int64)
+        self.ended = np.zeros((4, replications, ranks, int(self.steps.max()) + sum(AHEAD) + 2))
         self.decoded = np.zeros((replications, ranks), dtype=np.int64)
+        self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
+        self.history: list[tuple[Array, Array]] = []
 
     def _attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
         """Seconds of the attention of chunks without what only one of a step pays, and that."""
@@ -174,80 +205,125 @@ class Replications:
             rest, once = rest + np.maximum(seconds - t.draft.shared, 0.0), once + np.minimum(seconds, t.draft.shared)
         return rest, once
 
-    def run(self, upto: int) -> None:
-        """Run until the first `upto` requests of each rank are answered, or for the most steps."""
+    def _taken(self, room: Room, requests: Drawn) -> Array:
+        """Share of memory for which there has to be room when a request starts."""
+        if self.policy.reserves:
+            return _held(room, requests.input + requests.output)
+        ahead = self.policy.expects * np.minimum(np.maximum(requests.output - 2, 0), CLIPPED)
+        return _held(room, requests.input + 1 + (ahead > 0) * ahead / max(self.policy.expects, 1e-9))
+
+    def run(self, until: Array) -> None:
+        """Run each replication until a time, in seconds, or for the most steps; or until no more requests are sent in a
+        closed loop, whose time is then `until`."""
+        self.until = until
         p, (replications, ranks, _) = self.policy, self.shape
-        each_rank, zero = self.at, np.zeros((replications, ranks), dtype=np.int64)
+        zero = np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
         served, known, begun, decodes = zero, zero, zero, zero.copy()
-        for step in range(1, MOST_STEPS + 1):
-            cut = done > self.upto[(*each_rank, served)]
+        for _ in range(MOST_STEPS):
+            cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
+            following = self._following(known)
             nobody = ~(running | (known > begun)).any(axis=1)
             if nobody.any():
-                arrival = self.ready[(*each_rank, known)].min(axis=1)
+                arrival = following.min(axis=1)
                 moves = nobody & (arrival > self.clock) & np.isfinite(arrival)
                 self.clock, scheduled = (np.where(moves, arrival, t) for t in (self.clock, scheduled))
-            while (more := self.ready[(*each_rank, known)] <= scheduled[:, np.newaxis]).any():
+            while (more := following <= scheduled[:, np.newaxis]).any():
                 known = known + more
-            starts = ~running & (known <= begun) & (self.ready[(*each_rank, known)] <= self.clock[:, np.newaxis])
-            known = known + starts  # an idle rank takes who is there, however late
+                following = self._following(known)
+            starts = ~running & (known <= begun) & (following <= self.clock[:, np.newaxis])
+            if starts.any():
+                known = known + starts  # an idle rank takes who is there, however late
+                following = self._following(known)
             some, whole = np.zeros_like(cut), served
-            seconds = self.times.alone[decodes]
+            context = self.tokens / np.maximum(decodes, 1)
+            seconds = self._decoding(self.times.alone, decodes, context)
             if cut.any() or (known > begun).any():
-                aim, whole, some = self._chosen(done, served, begun, known, cut, decodes)
-                seconds = self._seconds(some, done, aim, served, whole, cut, decodes)
-                now = np.where(some, whole + (aim > self.upto[(*each_rank, whole)]), begun)
-                seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
+                aim, whole, some = self._chosen(done, served, begun, known, cut, decodes, context)
+                mixed = self._seconds(some, done, aim, served, whole, cut, decodes, context)
+                seconds = np.where(some, mixed, seconds)
+                now = np.where(some, whole + (aim > self.upto.take(self.sums + whole)), begun)
+                if self.encode_s:
+                    seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
                 begun, done = np.maximum(begun, now), aim
             longest = seconds.max(axis=1)
-            times = self._alike(longest, some, decodes, known)
+            times = self._alike(longest, some, decodes, following)
+            last = longest
+            if int(times.max()) > 1:  # contexts grow, and steps with them
+                later = context + (times[:, np.newaxis] - 1) / 2 * self.growing / np.maximum(decodes, 1)
+                longest = np.where(times > 1, self._decoding(self.times.alone, decodes, later).max(axis=1), longest)
+                last = 2 * longest - last
             self.clock = self.clock + times * longest
-            scheduled = np.where(longest > 0, self.clock - longest if p.ahead else self.clock, scheduled)
-            self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
+            scheduled = np.where(longest > 0, self.clock - last if p.ahead else self.clock, scheduled)
+            answered = self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
             if whole is not served:
-                self._generated(served, whole, decodes)
+                answered = answered + self._generated(served, whole, decodes)
                 served = whole
-            if step % CHECKED == 0 and self._over(served, upto):
+            if self.closed and answered.any():
+                self._send(answered, known)
+            if self.closed:
+                ends = (self.sent >= self.shape[2]).any(axis=1)
+                self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
+            if (self.clock >= self.until).all():
                 return
 
+    def _following(self, known: Array) -> Array:
+        """When the next request of each rank will be seen, in seconds; infinite where none was sent."""
+        last = self.shape[2] - 1
+        return np.where(known <= last, self.ready.take(self.base + np.minimum(known, last)), np.inf)
+
     def _chosen(
-        self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array
+        self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array, context: Array
     ) -> tuple[Array, Array, Array]:
         """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
         computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
-        p, each_rank, number = self.policy, self.at, self.shape[2]
+        p, number = self.policy, self.shape[2]
         places = np.maximum(p.running - decodes - (begun - served), 0)
         budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
-        aim = np.minimum(done + budget, self.upto[(*each_rank, np.minimum(known, begun + places))])
-        aim = np.maximum(aim, done)
-        whole = np.searchsorted(self.line, aim + self.wide * self.rows, "right") - 1 - self.rows * (number + 1)
+        most = np.minimum(known, begun + places)
+        if self.room is not None:
+            full = self.reserved if p.reserves else decodes * _held(self.room, context + 1)
+            full = full - self.held.take(self.sums + served)
+            room = np.clip(1 - full, 0.0, self.most / 2) + self.most * self.rows
+            fitting = np.searchsorted(self.places, room, "right") - 1 - self.sums
+            idle = (decodes == 0) & (begun <= served)
+            most = np.minimum(most, np.maximum(fitting, begun + idle))
+        aim = np.maximum(np.minimum(done + budget, self.upto.take(self.sums + np.minimum(most, number))), done)
+        whole = np.searchsorted(self.line, aim + self.lines, "right") - 1 - self.sums
         if not p.splits:
-            end = self.upto[(*each_rank, whole)]
-            size = self.upto[(*each_rank, np.minimum(served + 1, number))] - self.upto[(*each_rank, served)]
+            end, (before, after) = self.upto.take(self.sums + whole), self._ends(served)
+            size = after - before
             split = (whole <= served) & (cut | (size > p.tokens))
             aim = np.where((aim > end) & ~split, np.maximum(end, done), aim)
         some = aim > done
         return aim, np.where(some, whole, served), some
 
-    def _over(self, served: Array, upto: int) -> bool:
-        """Whether the first `upto` requests of each rank have their last token."""
-        if int(served.min()) < upto:
-            return False
-        return bool((self.ends[:, :, :upto] <= self.decoded[:, :, np.newaxis]).all())
+    def _ends(self, served: Array) -> tuple[Array, Array]:
+        """Tokens up to which the first prompts of each rank reach, and those with the next one."""
+        return self.upto.take(self.sums + served), self.upto.take(self.sums + np.minimum(served + 1, self.shape[2]))
+
+    def _decoding(self, table: Array, decodes: Array, context: Array) -> Array:
+        """Seconds of so many decodes of this mean context, by one of the tables of `StepArrays`."""
+        j, part = _place(self.times.contexts, context)
+        at = decodes * table.shape[1] + j
+        low = table.take(at)
+        return np.asarray(low + part * (table.take(at + 1) - low))
 
     def _seconds(
-        self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array
-    ) -> Array:
-        """Seconds of each rank's step, which computes its prompts from `done` to `aim` tokens."""
-        t, p, each_rank, last = self.times, self.policy, self.at, self.shape[2]
+        self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array,
+        context: Array,
+    ) -> Array:  # fmt: skip
+        """Seconds of each rank's step if it computes its prompts from `done` to `aim` tokens."""
+        t, p, last = self.times, self.policy, self.shape[2]
         inside = np.minimum(served + cut, last)
         full = np.maximum(whole - inside, 0)
-        attended = np.where(full > 0, self.attended[(*each_rank, whole)] - self.attended[(*each_rank, inside)], 0.0)
-        once = np.where(full > 0, self.once[(*each_rank, np.minimum(inside, last - 1))], 0.0)
-        begins, ends = self.upto[(*each_rank, served)], self.upto[(*each_rank, whole)]
+        attended = self.attended.take(self.sums + whole) - self.attended.take(self.sums + inside)
+        attended = np.where(full > 0, attended, 0.0)
+        once = np.where(full > 0, self.once.take(self.base + np.minimum(inside, last - 1)), 0.0)
+        (begins, after), ends = self._ends(served), self.upto.take(self.sums + whole)
         parts = (
-            (cut & some, np.minimum(aim, self.upto[(*each_rank, np.minimum(served + 1, last))]) - done, done - begins),
+            (cut & some, np.minimum(aim, after) - done, done - begins),
             (some & (aim > ends) & (whole >= inside), aim - ends, np.zeros_like(aim)),
         )
         for mask, new, before in parts:
@@ -256,65 +332,153 @@ class Replications:
                 attended[mask] += rest
                 once[mask] = np.maximum(once[mask], own)
                 full = full + mask
-        new = (aim - done).astype(np.int64)
         beside = decodes if p.mixes else np.where(some, 0, decodes)
-        tokens = beside * p.width
-        host = t.step_s + t.sequence_s * (full + beside) + t.token_s * (new + tokens)
-        seconds = attended + once + host + t.beside[beside]
-        seconds = seconds + t.products[np.minimum(new + tokens, len(t.products) - 1)]
-        seconds = seconds + t.heads[np.minimum(full + tokens, len(t.heads) - 1)]
-        if t.draft is not None:
-            seconds = seconds + t.draft.products[new] + t.draft.heads[np.minimum(full, len(t.draft.heads) - 1)]
-        return np.where(some, seconds, t.alone[decodes])
+        plain = self._plain((aim - done).astype(np.int64), full, beside)
+        return np.asarray(attended + once + plain + self._decoding(t.beside, beside, context))
 
-    def _alike(self, seconds: Array, some: Array, decodes: Array, known: Array) -> Array:
+    def _plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
+        """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
+        t, tokens = self.times, np.asarray(decodes) * self.policy.width
+        seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
+        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
+        if t.draft is not None:
+            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(chunks, mode="clip")
+        return np.asarray(seconds)
+
+    def _alike(self, seconds: Array, some: Array, decodes: Array, following: Array) -> Array:
         """How many steps without prompts are alike: until a request has its last token, or one arrives."""
         alone = (seconds > 0) & ~some.any(axis=1)
         number = np.ones(len(seconds), dtype=np.int64)
         if not alone.any():
             return number
-        next_one = self.ready[(*self.at, known)].min(axis=1)[alone]
-        ahead = np.arange(1, AHEAD + 1)
-        i, j = self.at
-        place = self.decoded[alone][:, :, np.newaxis] + ahead
-        ends = self.ending[i[alone][:, :, np.newaxis], j[:, :, np.newaxis], place] > 0
-        ends = np.where(ends.any(axis=2), ends.argmax(axis=2) + 1, AHEAD)
-        ends = np.where(decodes[alone] > 0, ends, AHEAD).min(axis=1)
-        arrives = np.ceil((next_one - self.clock[alone]) / seconds[alone] - 1e-9)
-        number[alone] = np.clip(np.minimum(ends, arrives), 1, AHEAD).astype(np.int64)
+        arrives = np.ceil((following.min(axis=1)[alone] - self.clock[alone]) / seconds[alone] - 1e-9)
+        most = np.full(len(arrives), 1 + sum(AHEAD))
+        left, since, wide = np.flatnonzero(alone), 1, self.ended.shape[3]
+        for several in AHEAD:
+            place = (self.decoded[left][:, :, np.newaxis] + np.arange(since, since + several)) % wide
+            ends = self.ended[0].take(self.rows[left][:, :, np.newaxis] * wide + place).any(axis=1)
+            there = ends.any(axis=1)
+            of = np.searchsorted(np.flatnonzero(alone), left)
+            most[of[there]] = since + ends[there].argmax(axis=1)
+            left, since = left[~there & (arrives[of] >= since + several)], since + several
+            if not left.size:
+                break
+        number[alone] = np.clip(np.minimum(most, arrives), 1, sum(AHEAD)).astype(np.int64)
         return number
 
-    def _decode(self, number: Array, decodes: Array) -> None:
-        """Advance the decodes of each rank by a number of steps; requests that have their last token leave."""
-        self.decoded, decoding = self.decoded + number, number > 0
-        if int(self.decoded.max()) + self.longest + AHEAD >= self.clocks.shape[2]:
-            room = ((0, 0), (0, 0), (0, self.clocks.shape[2]))
-            self.clocks, self.ending = np.pad(self.clocks, room), np.pad(self.ending, room)
-        i, j = np.nonzero(decoding)
-        place = self.decoded[i, j]
-        self.clocks[i, j, place] = self.clock[i]
-        decodes[i, j] -= self.ending[i, j, place]
+    def _decode(self, number: Array, decodes: Array) -> Array:
+        """Advance the decodes of each rank by a number of steps; requests that have their last token leave. Returns how
+        many."""
+        self.decoded = self.decoded + number
+        self.tokens = self.tokens + number * self.growing
+        self.history.append((self.clock, self.decoded))
+        place = self.decoded % self.ended.shape[3]
+        ended = self.ended[0].take(self.rows * self.ended.shape[3] + place)
+        answered = np.where(number > 0, ended, 0.0).astype(np.int64)
+        if answered.any():
+            i, j = np.nonzero(answered)
+            at = i, j, place[i, j]
+            decodes[i, j] -= answered[i, j]
+            for n, total in enumerate((self.tokens, self.growing, self.reserved), 1):
+                total[i, j] -= self.ended[(n, *at)]
+            self.ended[(slice(None), *at)] = 0.0
+        return answered
 
-    def _generated(self, served: Array, whole: Array, decodes: Array) -> None:
-        """Let requests whose prompt is computed decode."""
+    def _generated(self, served: Array, whole: Array, decodes: Array) -> Array:
+        """Let requests whose prompt is computed decode. Returns how many are answered, with one token."""
         i, j, place = _each(whole - served, served)
-        steps = self.steps[i, j, place]
+        steps = self.steps[i, j, place].astype(np.int64)
         self.first[i, j, place] = self.clock[i]
         self.ends[i, j, place] = ends = self.decoded[i, j] + steps
-        more = steps > 0
-        np.add.at(self.ending, (i[more], j[more], ends[more]), 1)
-        np.add.at(decodes, (i[more], j[more]), 1)
+        answered, more = np.zeros_like(decodes), steps > 0
+        np.add.at(answered, (i[~more], j[~more]), 1)
+        i, j, place, ends = i[more], j[more], place[more], ends[more] % self.ended.shape[3]
+        tokens, growth, kept = (v[i, j, place] for v in (self.input, self.growth, self.taken))
+        np.add.at(decodes, (i, j), 1)
+        for total, value in ((self.tokens, tokens), (self.growing, growth), (self.reserved, kept)):
+            np.add.at(total, (i, j), value)
+        for n, value in enumerate((1.0, tokens + growth * steps[more], growth, kept)):
+            np.add.at(self.ended[n], (i, j, ends), value)
+        return answered
+
+    def _send(self, answered: Array, known: Array) -> None:
+        """Let users whose request is answered send their next one, which the scheduler sees after its own delay."""
+        number = self.shape[2]
+        i, j, place = _each(np.minimum(answered, number - self.sent), self.sent)
+        self.ready[i, j, place] = self.clock[i] + self.late[i, j, place]
+        self.sent = np.minimum(self.sent + answered, number)
+        i, j = np.nonzero(answered)
+        wide = int((self.sent[i, j] - known[i, j]).max(initial=0))
+        if wide < 2:
+            return
+        i, j, since = (v[:, np.newaxis] for v in (i, j, np.minimum(known[i, j], number - wide)))
+        there = since + np.arange(wide)
+        when = self.ready[i, j, there]
+        moved = (when[:, 1:] < when[:, :-1]).any(axis=1)
+        if not moved.any():
+            return
+        i, j, since, there = i[moved], j[moved], since[moved], there[moved]  # whoever is seen sooner goes first
+        order = np.argsort(when[moved], axis=1, kind="stable")
+        self.slots[:, i, j, there] = self.slots[:, i, j, since + order]
+        for sums, each in ((self.upto, self.fresh), (self.attended, self.each), (self.held, self.taken)):
+            sums[i, j, there + 1] = sums[i, j, since] + np.cumsum(each[i, j, there], axis=1)
+        row = self.rows[i, j]
+        at = row * (number + 1) + there + 1
+        self.line[at] = self.upto[i, j, there + 1] + self.apart * row
+        self.places[at] = self.held[i, j, there + 1] + self.most * row
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: int, upto: int) -> RequestTimes:
-        """What requests `since` to `upto` of each rank saw, of those that were answered."""
-        span = np.s_[:, :, since:upto]
-        ends, first, ready = self.ends[span], self.first[span], self.requests.ready[span]
-        there = np.isfinite(first) & (ends <= self.decoded[:, :, np.newaxis])
-        last = np.take_along_axis(self.clocks, np.minimum(ends, self.clocks.shape[2] - 1), axis=2)
-        last = np.where(self.steps[span] > 0, last, first)
-        columns = (self.requests.late[span], first - ready, last - first, self.requests.output[span])
-        return RequestTimes(*(c[there] for c in columns))
+    def seen(self, since: Array) -> RequestTimes:
+        """What requests saw that were answered after a time, in seconds."""
+        rows = self.rows[:, :, np.newaxis]
+        there = np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
+        clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
+        wide = int(decoded[-1].max()) + 1
+        line = (decoded.reshape(len(decoded), -1) + wide * self.rows.reshape(-1)).T.reshape(-1)
+        passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
+        last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
+        last = np.where(self.steps > 0, last, self.first)
+        since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
+        there &= (last > since) & (last <= until)
+        late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
+        alone = self._alone(there)
+        return RequestTimes(late, first - ready, last - first, output, *alone)
+
+    def _alone(self, these: Array) -> tuple[Array, Array]:
+        """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""
+        t, fresh, steps = self.times, self.fresh[these], self.steps[these]
+        first, done = np.full(len(fresh), self.encode_s), np.zeros(len(fresh))
+        left = np.arange(len(fresh))
+        while left.size:
+            new = np.minimum(fresh[left] - done[left], self.policy.tokens)
+            rest, once = self._attention(new, self.cached + done[left])
+            first[left] += rest + once + self._plain(new.astype(np.int64), np.ones(len(new), dtype=np.int64), 0)
+            done[left] += new
+            left = left[done[left] < fresh[left]]
+        context = self.input[these] + (steps - 1) / 2 * self.growth[these]
+        return first, steps * self._decoding(t.alone, np.ones(len(fresh), dtype=np.int64), context)
+
+
+def _summed(values: Array) -> Array:
+    """Sums of the first 0, 1, … values along the last axis."""
+    return np.concatenate([np.zeros((*values.shape[:2], 1)), np.cumsum(values, axis=2)], axis=2)
+
+
+def _lined(sums: Array, apart: float) -> Array:
+    """All ranks' sums in one sorted line, each rank's `apart` from the next."""
+    rows = np.arange(sums.shape[0] * sums.shape[1]).reshape(*sums.shape[:2], 1)
+    return np.asarray((sums + apart * rows).reshape(-1))
+
+
+def _held(room: Room, tokens: Array) -> Array:
+    """`Room.held` of many sequences."""
+    return (
+        np.asarray(
+            room.each + room.token * np.minimum(tokens, room.full) + room.later * np.maximum(tokens - room.full, 0.0)
+        )
+        if room.later or np.isfinite(room.full)
+        else np.asarray(room.each + room.token * tokens)
+    )
 
 
 def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
@@ -328,12 +492,24 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 @dataclass(frozen=True)
 class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
-    from the first token to the last of `output`."""
+    from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone."""
 
     late: Array
     first: Array
     after: Array
     output: Array
+    first_alone: Array
+    after_alone: Array
+
+
+def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:
+    """The numbers of users, next to this one, with which a group of ranks is followed: as many on each rank, or one on
+    some ranks. `every`: all such numbers, else four in each octave from eight on."""
+    unit = 1 if users < ranks else ranks
+    number = users / unit
+    apart = 1 if every or number < 8 else 2 ** (int(np.log2(number)) - 2)
+    low = int(number // apart) * apart
+    return low * unit, min(low + apart, ranks if unit < ranks else low + apart) * unit
 
 
 # -- loads -----------------------------------------------------------------------------------------------------------
@@ -343,6 +519,7 @@ class RankGroup:
 
     `input`, `output`: mean tokens; `spread`: coefficients of variation; `longest`: tokens of the longest request.
     `late`: seconds until the scheduler sees a prompt of 0 and of 1 token. `draft`: acceptance and length of drafts.
+    `room`: memory of a rank, None where it always has some. `certain`: all requests are alike.
     `groups`: all that take turns; `ranks`: of these that run every step together, each
     `apart` turns from the next.
     """
@@ -360,6 +537,8 @@ class RankGroup:
     ranks: int
     apart: int
     draft: tuple[float, int] | None
+    room: Room | None = None
+    certain: bool = False
 
     def drawn(self, random: np.random.Generator, shape: tuple[int, int, int], ready: Array) -> Drawn:
         """Requests that the scheduler sees at these times."""
@@ -368,6 +547,11 @@ class RankGroup:
             drawn_lengths(random, mean, cv, int(mean * room), shape)
             for mean, cv in zip((self.input, self.output), self.spread, strict=True)
         )
+        if self.room is not None:
+            large = np.nonzero(_held(self.room, new + out) > 1)  # a server refuses these
+            others = random.permutation(np.flatnonzero(_held(self.room, new + out) <= 1))
+            instead = np.resize(others, len(large[0]))
+            new[large], out[large] = new.reshape(-1)[instead], out.reshape(-1)[instead]
         steps = np.maximum(out - 1, 0).astype(np.int64)
         if self.draft is not None:
             for tokens in np.unique(steps[steps > 0]):
@@ -376,17 +560,38 @@ class RankGroup:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
+    def of_users(self, users: int, round_s: float) -> RequestTimes:
+        """A closed loop of `users` in all ranks, who at first send within `round_s` seconds, in turn or at random.
+
+        With fewer users than ranks, some ranks have none. Requests that are alike are followed once, since nothing is
+        random.
+        """
+        ranks = min(self.ranks, users)
+        each = users // ranks
+        warm, counted = (rounds * each for rounds in (ROUNDS_CERTAIN if self.certain else ROUNDS))
+        counted = max(LEAST_COUNTED, counted)
+        replications = 1 if self.certain else max(2, ceil(COUNTED / (counted * ranks)))
+        shape = (replications, ranks, ceil(SPARE * (warm + counted)) + max(16, each))
+        random, ready = np.random.default_rng(SEED), np.full(shape, np.inf)
+        turn = np.arange(users).reshape(each, ranks).T / users
+        turn = turn if self.certain else np.sort(random.random((replications, ranks, each)), axis=2)
+        ready[:, :, :each] = turn * round_s
+        since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
+        return self._seen(self.drawn(random, shape, ready), since, until)
+
     def at_rate(self, rate: float, load: float, present: float) -> RequestTimes:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
         `present`: about how many are in flight in a rank."""
         fewest = FEWEST // min(self.ranks, FEW)
         warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(fewest, warm)
-        replications = max(2, ceil(COUNTED / (counted * self.ranks)))
-        number = warm + counted + max(16, counted // 8)
+        replications = max(2, ceil(COUNTED * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / (counted * self.ranks)))
+        number = warm + counted + max(16, counted // 4)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
         ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
-        requests = self.drawn(random, shape, ready)
-        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s)
-        run.run(warm + counted)
-        return run.seen(warm, warm + counted)
+        return self._seen(self.drawn(random, shape, ready), ready[:, 0, warm], ready[:, 0, warm + counted])
+
+    def _seen(self, requests: Drawn, since: Array, until: Array) -> RequestTimes:
+        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room)
+        run.run(until)
+        return run.seen(since)

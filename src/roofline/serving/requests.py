@@ -134,8 +134,8 @@ def requests_of(
 
 
 def encoding(plan: Plan, images: ImageTokens | None) -> Span:
-    """Seconds in which the vision tower encodes the images of one request, on the replica that prefills it."""
-    if images is None or not images.inputs:
+    """Seconds in which towers encode the images and sound of one request, on the replica that prefills it."""
+    if images is None or not images.encoded:
         return NOTHING
     one = decode(1, 1)
     seen = plan.total(changed(one, beside=images_beside(images, 1)))

@@ -11,7 +11,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import LengthSpread, Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
 from roofline.declared.question import group, group_settings
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.step import check_context
@@ -81,8 +81,8 @@ def serve(
             raise InputError("formula", "false, with prefill_layout", "one pool, or the formula")
         if rounds is not None:
             raise InputError("rounds", "with prefill_layout", "one pool")
-        return pools_serving(decoder_of(model), where, load, pools, speculation, images, bill)
-    return serving(setup(decoder_of(model), where, bill), load, how, speculation, images)
+        return pools_serving(decoder_of(model, images), where, load, pools, speculation, images, bill)
+    return serving(setup(decoder_of(model, images), where, bill), load, how, speculation, images)
 
 
 def serving(

@@ -22,9 +22,9 @@ from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.generate import decode_of, launched
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
@@ -44,9 +44,10 @@ from roofline.serving.drafting import (  # fmt: skip
 )
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
-from roofline.serving.replications import RankGroup, StepArrays, step_arrays
+from roofline.serving.replications import RankGroup, RequestTimes, StepArrays, neighbouring_users, step_arrays
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down, source_seconds
-from roofline.serving.simulate.policy import Policy
+from roofline.serving.simulate.policy import Room, policy_of, room_of
+from roofline.serving.simulate.replica import LEAST as LEAST_EXPECTED
 from roofline.serving.simulate.steps import step_times
 from roofline.work.step import Queries, decode
 from roofline.work.step import replace as changed
@@ -58,10 +59,13 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, CROWD = 16, 2048
+SHORT, CROWD = 100, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
 a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
-LOADS = (1e-6, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.77, 0.83, 0.88, 0.92, 0.95, 0.97, 0.98, 0.99)
+LOADS = (
+    1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
+    0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
+)  # fmt: skip
 """Shares of the highest rate at which servers are followed."""
 TURNS = (1, 2, 4, 8, 16)
 """Numbers of deployments that take turns with which servers are followed; arrivals of more are hardly more even."""
@@ -225,12 +229,14 @@ class Server:
     """A deployment that answers requests.
 
     `axes`: number of axes of the broadcast shape of all settings, the load included. `rounds`: as in `Serving`.
+    `follows`: whether servers of short answers are followed; else the formula answers for all.
     """
 
     asked: Setup
     requests: ServedLoad
     axes: int
     rounds: Count | None = None
+    follows: bool = True
 
     @cached_property
     def input(self) -> Count:
@@ -488,61 +494,99 @@ class Server:
 
     def at(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
-        together = self.in_step
+        together, short = self.in_step, self._short(everyone / self.groups)
+        if self.drafting is not None:  # some drafts are right, and requests fall out of step
+            together = together & ~short
         if together.all():
             return self.together(everyone)
-        means = self._in_no_order(everyone)
+        means = self.in_no_order(everyone)
+        if (short := short & ~together).any():
+            means = self._followed(short, everyone, 1, closed=True).chosen(short, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
     def _short(self, present: Count) -> Array:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
-        few = (np.asarray(self.output) <= SHORT) & (np.minimum(present, self.places) <= CROWD)
-        return np.asarray(few & (np.asarray(self.capacity) >= 1))
+        few = (np.asarray(self.output) <= SHORT) & (np.asarray(present) <= CROWD)
+        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None) & self.follows)
 
-    def _followed(self, these: Array, rate: Count, turns: Count) -> Circumstances:
-        """What requests of `these` servers see in an open loop, element by element; of others, of no meaning.
+    def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
+        """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
+        element; of others, of no meaning.
 
-        A server is followed at the loads of `LOADS`, between which figures are linear.
+        A server is followed at a few loads. Between these, figures are linear in the number of users, and at a rate in
+        the load ρ/(1 − ρ).
         """
-        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, rate, turns)))
-        followed, rates, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, rate, turns))
+        shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, load, turns)))
+        followed, loads, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, load, turns))
         rows = np.ones((len(followed), 3 + 3 * len(SHARES)))
         for i in np.flatnonzero(followed):
             server = self.element(int(i), shape)
-            load = min(rates[i].item() / float(server.fastest), LOADS[-1])
-            place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
-            part = max((load - LOADS[place]) / (LOADS[place + 1] - LOADS[place]), 0.0)
-            taking = TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1]
-            low, high = (_known_figures(server, taking, n) for n in (place, place + 1))
-            rows[i] = low + part * (high - low)
-            rows[i, :2] += _known_rest(server, taking)
+            if closed:
+                rows[i] = server.with_users(float(loads[i]))
+            else:
+                rows[i] = server.at_load(float(loads[i]), TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1])
         ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
         first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
+        rate = load
+        if closed:
+            rate = load / (self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer)
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
 
-    def figures(self, turns: int, load: float) -> Array:
-        """What requests see at a share of the highest rate, of a server of one setting: mean TTFT from when the
-        scheduler sees them, mean TPOT, `Circumstances.longer`, and percentiles of TTFT, TPOT and latency."""
-        rate = load * float(self.fastest)
-        means = self._open(rate, turns).answer()
-        present = rate * float(means.ttft + self.steps * means.following) / int(self.groups)
-        seen, output = self.group(turns).at_rate(rate * turns, load, present), int(self.output)
-        several = seen.output > 1
-        each = seen.after / np.maximum(seen.output - 1, 1)
-        step = float(self.table.alone[1] * self.share)  # TPOT of answers of one token, which no other follows
-        tpot = float(each[several].mean()) if several.any() else step
-        longer = float(seen.after.mean()) / ((output - 1) * tpot) if output > 1 else 1.0
-        following = np.quantile(each[several], SHARES) if several.any() else [step] * len(SHARES)
+    def first_token(self, rate: Count, turns: Count) -> tuple[Array, Count]:
+        """Whether servers are followed at a rate, and mean seconds from when the scheduler sees a request to its first
+        token if they are. `turns`: as in `at_rate`."""
+        seen = self.open_loop(rate, turns).answer()
+        these = self._short(rate * (seen.ttft + self.steps * seen.following) / self.groups)
+        if not these.any():
+            return these, seen.ttft
+        return these, self._followed(these, rate, turns, closed=False).ttft
+
+    def at_load(self, rate: float, turns: int) -> Array:
+        """`figures` of a server of one setting that is followed at a rate."""
+        load = min(rate / float(self.fastest), LOADS[-1])
+        place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
+        here, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))  # as waits grow
+        part = max((here - before) / (behind - before), 0.0)
+        low, high = (_known_at_load(self, turns, n) for n in (place, place + 1))
+        return np.asarray(low + part * (high - low))
+
+    def with_users(self, everyone: float) -> Array:
+        """`figures` of a server of one setting that is followed with so many users."""
+        ranks = int(self.asked.layout.in_step)
+        mine = max(1.0, everyone / int(self.groups) * ranks)
+        low, high = neighbouring_users(mine, ranks, self._certain)
+        figures = _known_with_users(self, low)
+        if high > low and mine > low:
+            figures = figures + (mine - low) / (high - low) * (_known_with_users(self, high) - figures)
+        return np.asarray(figures)
+
+    @property
+    def _certain(self) -> bool:
+        """Whether nothing is random: all requests are alike."""
+        r = self.requests
+        varies = np.any(np.asarray(r.prompts_vary)) or np.any(np.asarray(r.answers_vary))
+        return self.drafting is None and not varies
+
+    def figures(self, seen: RequestTimes) -> Array:
+        """What requests see of a server of one setting: mean TTFT from when the scheduler sees them, mean TPOT,
+        `Circumstances.longer`, and percentiles of TTFT, TPOT and latency.
+
+        Means are those of a request alone by the formula, and what company adds to the requests that were followed.
+        """
+        several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
+        alone = self.open_loop(LOADS[0] * float(self.fastest), 1).answer()
+        ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
+        tpot, longer = float(alone.tpot * self.share), 1.0
+        following = np.full(len(SHARES), tpot)
+        if several.any():
+            each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
+            tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
+            added_each = float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
+            longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
         whole = np.quantile(first + seen.after, SHARES)
-        return np.array([seen.first.mean(), tpot, longer, *np.quantile(first, SHARES), *following, *whole])
-
-    def rest(self, turns: int) -> Array:
-        """Seconds by which TTFT and TPOT of a request alone are longer by the formula, whose lengths are not drawn,
-        than followed: what company adds is that of requests that are followed."""
-        alone, followed = self._open(LOADS[0] * float(self.fastest), turns).answer(), _known_figures(self, turns, 0)
-        return np.array([float(alone.ttft) - followed[0], float(alone.tpot) - followed[1]])
+        return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
         """The server of one of many settings, which broadcast to `shape`, by its place among these."""
@@ -561,21 +605,23 @@ class Server:
     def group(self, turns: int = 1) -> RankGroup:
         """The ranks that run every step together, of a server of one setting, and their place among others."""
         asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
-        running = min(int(self.places), CROWD)
-        policy = Policy(
-            engine.chunk, running, engine.mixes, engine.splits, engine.reserves, False, engine.ahead, self.width
-        )
         bound = (r.longest or LONGEST) if r.load.input_cv or r.load.output_cv else int(self.input + self.output)
+        stages, room = int(asked.layout.pp), None
+        if int(self.places) < running_at_once(engine, stages, self.width):
+            room = room_of(asked, stages, int(self.input + self.output), self.drafting)
+        policy = policy_of(asked, stages, room or Room(0.0, 0.0), self.width)
+        policy = replace(policy, running=min(policy.running, CROWD), expects=LEAST_EXPECTED * engine.expects)
+        running = policy.running
         vary = (float(r.load.input_cv * r.load.input / r.input), float(r.load.output_cv))  # images are of one size
-        times = _step_arrays(asked, self.drafting, running, bound, float(self.context))
+        times = _step_arrays(asked, self.drafting, running, bound)
         late = (float(engine.before(0)), float(engine.before(1)))
         return RankGroup(
             times, policy, int(self.input), int(self.output), vary, bound,
             late, float(self.cached), float(self.encoded.expected), groups * turns, int(asked.layout.in_step),
-            int(asked.layout.pp), None if self.drafting is None else self.drafting.chances,
+            stages, None if self.drafting is None else self.drafting.chances, room, self._certain,
         )  # fmt: skip
 
-    def _in_no_order(self, everyone: Count) -> Circumstances:
+    def in_no_order(self, everyone: Count) -> Circumstances:
         mine = np.asarray(most(1.0, everyone / self.groups))
         in_step = self.asked.layout.in_step
         company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
@@ -609,7 +655,7 @@ class Server:
             flight = np.max(np.asarray(self.places * self.groups))
             expected = f"at most {slowest:.3g} requests a second, what this server takes with {flight} in flight"
             raise InputError("rate", asked.item(), expected)
-        seen, lighter = (self._open(each, turns).answer() for each in (rate, rate * (1 - LIGHTER)))
+        seen, lighter = (self.open_loop(each, turns).answer() for each in (rate, rate * (1 - LIGHTER)))
         steeper = [_steepness(getattr(seen, name), getattr(lighter, name)) for name in ("ttft", "tpot")]
         share: Count = self.share
         ttft: Count = seen.ttft
@@ -622,7 +668,7 @@ class Server:
             present = rate * (ttft + (self.output - 1) * tpot * longer) / self.groups
             if (short := self._short(present)).any():
                 means = Circumstances(ttft, tpot, rate, percentiles, share, longer)
-                means = self._followed(short, rate, turns).chosen(short, means)
+                means = self._followed(short, rate, turns, closed=False).chosen(short, means)
                 ttft, tpot, percentiles, longer = means.ttft, means.tpot, means.percentiles, means.longer
         else:
             longer = 1.0
@@ -633,7 +679,7 @@ class Server:
         flight = np.broadcast_to(present, shape) if shape else int(present)
         return self._serving(flight, Circumstances(ttft, tpot, rate, percentiles, share, longer), steeper)
 
-    def _open(self, rate: Count, turns: Count) -> Open:
+    def open_loop(self, rate: Count, turns: Count) -> Open:
         groups = np.asarray(self.groups)
         uneven, fastest = np.asarray(1 / (groups * turns)), np.asarray(self.fastest / groups)
         varied = np.asarray(self.requests.prompts_vary)
@@ -711,23 +757,27 @@ class Server:
 
 
 @remembered(1024)
-def _known_figures(server: Server, turns: int, place: int) -> Array:
+def _known_at_load(server: Server, turns: int, place: int) -> Array:
     """`Server.figures` at one of the loads, cached."""
-    return server.figures(turns, LOADS[place])
+    rate = LOADS[place] * float(server.fastest)
+    means = server.open_loop(rate, turns).answer()
+    present = rate * float(means.ttft + server.steps * means.following) / int(server.groups)
+    return server.figures(server.group(turns).at_rate(rate * turns, LOADS[place], present))
 
 
 @remembered(1024)
-def _known_rest(server: Server, turns: int) -> Array:
-    """`Server.rest`, cached."""
-    return server.rest(turns)
+def _known_with_users(server: Server, users: int) -> Array:
+    """`Server.figures` with so many users of the ranks that run every step together, cached."""
+    several = users * int(server.groups) / int(server.asked.layout.in_step)
+    round_s = several / float(server.in_no_order(max(1, round(several))).rate)
+    return server.figures(server.group().of_users(users, round_s))
 
 
 @remembered(64)
-def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest: int, context: float) -> StepArrays:
-    """The step times of a rank as arrays, of requests of up to `longest` tokens; `context`: the mean of decodes."""
+def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest: int) -> StepArrays:
+    """The step times of a rank as arrays, of requests of up to `longest` tokens."""
     width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
-    times = step_times(asked.plan, asked.engine.chunk, running, longest, width, draft)
-    return step_arrays(times, running, context)
+    return step_arrays(step_times(asked.plan, asked.engine.chunk, running, longest, width, draft), running)
 
 
 known_server = remembered(64)(Server)

@@ -16,6 +16,7 @@ from roofline.declared.maths import Count, most
 from roofline.inference.settings import Setup
 from roofline.inference.span import exactly
 from roofline.training.estimate import Stage, TrainingEstimate, TrainingSetup
+from roofline.training.layouts.validation import memory_in_flight
 from roofline.training.memory.memo import Shared
 from roofline.training.passes import Passes, stage_times
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
@@ -23,7 +24,6 @@ from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.stragglers import waiting_of
 from roofline.training.replicas.traffic import check_sharded
 from roofline.training.steps import Stages, estimated, replicas_and_update, stages_of
-from roofline.training.validation import memory_in_flight
 from roofline.work.training import Training
 
 

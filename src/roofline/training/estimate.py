@@ -13,9 +13,9 @@ from roofline.declared.errors import InputError
 from roofline.declared.maths import Count
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.engines.stacks import StackSetting
-from roofline.inference.busy import busy_of
-from roofline.inference.cost import Cost, Spending, Spent, tariff
-from roofline.inference.memory import Memory
+from roofline.inference.cost.busy import busy_of
+from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
+from roofline.inference.memory.memory import Memory
 from roofline.inference.plan import Plan
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import Span, shaped
@@ -25,12 +25,12 @@ from roofline.kernels.power import Busy
 from roofline.layout.shard import PIPELINE
 from roofline.model import modules as m
 from roofline.model.model import Model
+from roofline.training.layouts.validation import stage_kind
 from roofline.training.memory.memory import TrainingMemory
 from roofline.training.memory.saved_activations import layer_bytes
 from roofline.training.passes import HOST, Passes, Sections, stage_times
 from roofline.training.pipeline.schedule import Timeline, timeline
 from roofline.training.replicas.stragglers import known_interval
-from roofline.training.validation import stage_kind
 from roofline.work.analysis import analyze
 from roofline.work.checkpointing import layers_again
 from roofline.work.counting import SQUARE, STANDARD, Counting

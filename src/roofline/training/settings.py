@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from roofline.declared.groups import KernelSettings, Where
-from roofline.declared.kinds import EngineName, Given, Names, Whole, WholeOrNone
+from roofline.declared.kinds import EngineName, Given, Names, OneTokens, Whole, WholeOrNone
 from roofline.declared.question import group
-from roofline.model.adapters import named_targets, with_drafts, with_lora
+from roofline.model.adapters import named_targets, with_context, with_drafts, with_lora
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.work.training import RECOMPUTE
@@ -48,9 +48,17 @@ class Learner:
         WholeOrNone | None, "Multi-token-prediction layers that learn too (default: what the stack does, or 0)."
     ] = None
 
+    context_length: Annotated[
+        OneTokens | None,
+        "The model's context while it trains, where sequences are longer than its own: RoPE is scaled, and no weight "
+        "is added. With `cp` in the layout, 1Mi tokens fit.",
+    ] = None
+
     def of(self, model: Model | Source) -> Model:
-        """The model that trains: with multi-token-prediction layers, and with adapters on frozen weights."""
+        """The model that trains: of another context, with multi-token-prediction layers, with adapters on frozen
+        weights."""
         built, targets = model_of(model), named_targets(self.lora_targets, self.lora)
+        built = built if self.context_length is None else with_context(built, self.context_length)
         built = with_drafts(built, self.drafts) if self.drafts else built
         return built if self.lora is None else with_lora(built, self.lora, targets)
 

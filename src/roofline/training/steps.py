@@ -13,8 +13,10 @@ from roofline.layout.layout import Layout
 from roofline.layout.shard import parts_of, pipeline
 from roofline.model.model import Model
 from roofline.training.estimate import Stage, TrainingEstimate, TrainingSetup
+from roofline.training.layouts.validation import copies_of, memory_in_flight, stage_kind, stage_memory
 from roofline.training.memory.memo import Shared
 from roofline.training.memory.memory import TrainingMemory
+from roofline.training.memory.workspace import adding_up, in_a_row
 from roofline.training.passes import (
     Passes,
     Sections,
@@ -29,7 +31,6 @@ from roofline.training.passes import (
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
 from roofline.training.replicas.stragglers import waiting_of
-from roofline.training.validation import copies_of, memory_in_flight, stage_kind, stage_memory
 from roofline.work.training import V_SHAPED, Training, with_batch
 
 
@@ -75,6 +76,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
     """The stages of a step, with the passes and the memory of one micro-batch."""
     model, spread, micro = asked.model, asked.layout, with_batch(step, step.micro_batch)
     again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
+    whole = adding_up(step, spread)
     ranks = shared.of("ranks", (vp, step.schedule in V_SHAPED), lambda: _ranks(model, spread, step, shared))
     sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers))
     contention = contention_on(asked.target)
@@ -90,7 +92,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
             return stage_memory(rank, copy, micro, spread, known, shared)
 
         passes = shared.of("passes", (again, waits, kind), run)
-        kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, kind), kept), passes, copy)
+        kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, whole, kind), kept), passes, copy)
     turns = on_ranks(step, [kinds[kind].passes for kind in ranks.order])
     kinds = {kind: replace(stage, turns=turns[stage.number]) for kind, stage in kinds.items()}
     return Stages(kinds, [kinds[kind] for kind in ranks.order], sections)
@@ -109,8 +111,8 @@ def replicas_and_update(
     zero, waits, kinds, differing = spread.zero, chunks_waited(step, spread), every.kinds, list(every.kinds.values())
     sent = shared.of("sent", (zero, *kinds), lambda: sent_between(differing, deployment, step, micro_batches))
     reduction, gathering = shared.of(
-        "replicas", (again, zero, waits, *kinds),
-        lambda: between_replicas(differing, sent, step, zero, micro_batches, contention_on(asked.target)),
+        "replicas", (again, zero, waits, in_a_row(step, spread), *kinds),
+        lambda: between_replicas(differing, sent, step, spread, micro_batches, contention_on(asked.target)),
     )  # fmt: skip
     return reduction, gathering, shared.of("update", (zero, *kinds), lambda: update_of(differing, asked, step))
 

@@ -23,7 +23,7 @@ from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named
 from roofline.hardware.cluster import cluster_named
-from roofline.inference.bill import BY_ENERGY, Bill, MeanPower
+from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import Deployment, deploy, is_several
 from roofline.inference.settings import bill_of, each, question
 from roofline.kernels.target import mode_named
@@ -31,13 +31,13 @@ from roofline.layout.layout import layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.candidates import Asking, Candidates, Recomputed, first_of, recomputations
 from roofline.training.estimate import TrainingEstimate, TrainingSetup
+from roofline.training.layouts.candidates import Asking, Candidates, Recomputed, first_of, recomputations
+from roofline.training.layouts.validation import EAGER, check, of_whole_shape
 from roofline.training.memory.memo import Shared
 from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
 from roofline.training.steps import estimated
-from roofline.training.validation import EAGER, check, of_whole_shape
 from roofline.work.training import (
     USUAL_OPTIONS,
     Training,

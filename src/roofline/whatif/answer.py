@@ -14,10 +14,10 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
 from roofline.hardware.detect.recognise import HERE
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
@@ -221,7 +221,7 @@ def answer(
     machine before it is worked out.
     Raises InputError for invalid settings.
     """
-    built = decoder_of(model)
+    built = decoder_of(model, images)
     prompt, output = usual_lengths(built, load.input, load.output_tokens)
     asked = Load(prompt, output, input_cv=load.input_cv, output_cv=load.output_cv)
     kept = Limits(**vars(limits))

@@ -21,7 +21,7 @@ from roofline.declared.units import written
 from roofline.engines.engine import TRAINER, Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
 from roofline.inference.deployment import is_several, machine_chip
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import setup
 from roofline.inference.step import Estimate
 from roofline.layout.layout import Layout, layout_named

@@ -23,7 +23,7 @@ from roofline.declared.kinds import (
 )
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
-from roofline.inference.bill import Bill
+from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
 from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
@@ -205,7 +205,7 @@ def machines(
     `progress` is called with each machine before it is worked out.
     Raises InputError for settings that every machine refuses.
     """
-    built, load = decoder_of(model), demand.load()
+    built, load = decoder_of(model, images), demand.load()
     if reading_speed and limits.tpot != AnsweredSLO.tpot:
         raise InputError("tpot", limits.tpot, "no other limit beside reading_speed, which is one on TPOT")
     kept = Limits(**vars(limits) | ({"tpot": READING_S} if reading_speed else {}))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count
 from roofline.inference.step import Estimate, OpTime
 from roofline.kernels.kernels import is_matrix, matrix_format
+from roofline.kernels.power import Busy, draw_of
 from roofline.model.kind_table import KindTable
 from roofline.work import ops as o
 from roofline.work.analysis import Analysis, OpCost, quotient
@@ -52,6 +53,9 @@ class Point:
     expected: float
     floor: float
     share: float
+    joules: float | None = None
+    light_joules: float | None = None
+    """Joules of one board that does this alone, expected and at the speed of light; None where its power is unknown."""
 
     @property
     def intensity(self) -> float:
@@ -67,6 +71,16 @@ class Point:
     def light(self) -> float:
         """FLOP/s at the floor time, the speed of light."""
         return float(quotient(self.flops, self.floor))
+
+    @property
+    def work_per_joule(self) -> float | None:
+        """Expected FLOP per joule."""
+        return None if self.joules is None else float(quotient(self.flops, self.joules))
+
+    @property
+    def light_per_joule(self) -> float | None:
+        """FLOP per joule at the speed of light."""
+        return None if self.light_joules is None else float(quotient(self.flops, self.light_joules))
 
 
 def points(estimate: Estimate, by: By = "ops") -> tuple[Point, ...]:
@@ -107,7 +121,9 @@ def _point(ops: list[OpTime], estimate: Estimate, by: By) -> Point:
     light = sum(max(op.cost.layers * op.each.compute, op.cost.bytes / estimate.chip.bandwidth) for op in worked)
     floor = min(float(light), expected)
     group = group_of(first.op, first.kind) if by == "ops" else label
-    return Point(label, group, flops, moved, expected, floor, expected / float(estimate.time))
+    draw, busy = draw_of(estimate.chip), sum((op.busy for op in ops), Busy())
+    joules = [None if draw is None else float(draw.joules(t, replace(busy, running=t))) for t in (expected, floor)]
+    return Point(label, group, flops, moved, expected, floor, expected / float(estimate.time), *joules)
 
 
 def formats(estimates: Iterable[Estimate]) -> tuple[str, ...]:

@@ -218,7 +218,7 @@ def analyze(
     tower encodes them. Ints give exact ints. Arrays broadcast, and every figure has their shape. Expected numbers of
     distinct experts are floats. Raises InputError for invalid arguments.
     """
-    built = model_of(model)
+    built = model_of(model).hearing(images)
     how, what = counting_named(counting), traffic_named(traffic)
     base = step.precision if isinstance(step, Training) else built.precision
     built, formats = formats_of(built, precision, base)

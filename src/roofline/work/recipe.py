@@ -102,6 +102,9 @@ class Optimizer:
     """`bits` of state per weight besides a master copy; `flops` per update of a weight; Newton–Schulz `rounds`.
 
     `paged`: its moments move to host memory where the device lacks room (unified memory, arXiv:2305.14314 §3).
+    Optimizers of matrices: `other_bits` of state for a weight outside matrices, None for the same; `factors` bits for
+    each row and each column; `sides` bits for each element of a square of either side; `ends`: embeddings and heads are
+    among the matrices.
     """
 
     name: str
@@ -110,8 +113,26 @@ class Optimizer:
     flops: int
     rounds: int = 0
     paged: bool = False
+    other_bits: Fraction | None = None
+    factors: int = 0
+    sides: int = 0
+    ends: bool = True
+
+    @property
+    def others(self) -> Fraction:
+        """Bits of state of a weight outside matrices."""
+        return self.bits if self.other_bits is None else self.other_bits
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether the state is the same for every weight, whatever matrix it is in."""
+        return not (self.factors or self.sides) and self.others == self.bits
 
 
+LARGEST_SIDE = 10_000
+"""Longest side of a matrix that SOAP preconditions (its authors' soap.py, max_precond_dim)."""
+EIGENVECTORS_EVERY = 10
+"""Steps between updates of SOAP's eigenvectors (arXiv:2409.11321 §5, the frequency of most of its runs)."""
 EIGHT_BITS = 2 * (8 + Fraction(32, 2048))
 """Two 8-bit moments, each with an fp32 scale for 2048 values (arXiv:2110.02861 §2.1)."""
 OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
@@ -122,8 +143,17 @@ OPTIMIZERS: Mapping[str, Optimizer] = MappingProxyType({
         Optimizer("adam8bit", "two moments in 8 bits (arXiv:2110.02861)", EIGHT_BITS, 21),
         Optimizer("paged-adamw", "two moments in fp32, paged", Fraction(64), 15, paged=True),
         Optimizer("paged-adam8bit", "two moments in 8 bits, paged (arXiv:2305.14314)", EIGHT_BITS, 21, paged=True),
-        Optimizer("adafactor", "second moment factored, no first (arXiv:1804.04235)", Fraction(0), 12),
-        Optimizer("muon", "one momentum, orthogonalised in 5 rounds (Jordan et al. 2024)", Fraction(32), 6, 5),
+        Optimizer(
+            "adafactor", "second moment by rows and columns, no first (arXiv:1804.04235)", Fraction(0), 12,
+            other_bits=Fraction(32), factors=32,
+        ),
+        Optimizer(
+            "muon", "one momentum, orthogonalised in 5 rounds; else AdamW (Jordan et al. 2024)", Fraction(32), 6, 5,
+            other_bits=Fraction(64), ends=False,
+        ),
+        Optimizer(
+            "soap", "Adam in the eigenbasis of Shampoo's preconditioner (arXiv:2409.11321)", Fraction(64), 15, sides=64
+        ),
         Optimizer("lion", "one momentum in fp32, whose sign is the update (arXiv:2302.06675)", Fraction(32), 11),
         Optimizer("sgd", "no state", Fraction(0), 2),
         Optimizer("momentum", "SGD with momentum in fp32", Fraction(32), 4),
@@ -188,6 +218,17 @@ def optimizer_named(name: str | Optimizer) -> Optimizer:
     if name not in OPTIMIZERS:
         raise not_one_of("optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name]
+
+
+def soap_flops(rows: Count, columns: Count, left: Count, right: Count) -> Count:
+    """FLOPs of SOAP's products for an r × c matrix, of whose sides `left` and `right` are preconditioned, else 0.
+
+    8·r·c·(l + r') with l and r' the sides kept: gradient and momentum into the eigenbasis, the update out of it, and
+    the covariance (arXiv:2409.11321, algorithm 3, lines 3, 5, 8, 10). A side s has 2·s³ for the power iteration and
+    8/3·s³ for its QR decomposition with Q, every f-th step (algorithm 4; Golub and Van Loan, §5.2).
+    """
+    power = 14 * (left * left * left + right * right * right)
+    return 8 * rows * columns * (left + right) + power / (3 * EIGENVECTORS_EVERY)
 
 
 def newton_schulz_flops(rows: Count, columns: Count, rounds: int) -> Count:

@@ -20,7 +20,7 @@ from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
 from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 from roofline.declared.question import group
-from roofline.model.images import IMAGES, ImageTokens
+from roofline.model.images import ImageTokens
 from roofline.model.modules import Pace
 
 Logits: TypeAlias = Literal["last", "all"]
@@ -53,13 +53,14 @@ class Beside:
 
 
 def images_beside(images: ImageTokens, prompts: Count, begun: Count = 1) -> tuple[Beside, ...]:
-    """What a step reads of the images of `prompts` prompts; nothing where no tower that is counted sees them.
+    """What a step reads of the images and sound of `prompts` prompts; nothing where no tower is counted.
 
     `begun`: 1 where the step begins the prompts, 0 where their images are in the cache.
     """
-    if not images.inputs:
-        return ()
-    return (Beside(IMAGES, (Queries(0, begun * images.positions, prompts * images.inputs * images.number),)),)
+    return tuple(
+        Beside(part.stream, (Queries(0, begun * part.positions, prompts * part.inputs * part.number),))
+        for part in images.encoded
+    )
 
 
 @group

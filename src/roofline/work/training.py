@@ -159,7 +159,7 @@ class StepOptions:
     ] = None
     optimizer: Annotated[
         Word | Optimizer | None,
-        "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `lion`, `momentum`, `sgd`; `paged-adamw`, "
+        "`adamw`, `adamw-bf16`, `adam8bit`, `adafactor`, `muon`, `soap`, `lion`, `momentum`, `sgd`; `paged-adamw`, "
         "`paged-adam8bit` (state in the host's memory where there is no room) (default: the stack's, or `adamw`).",
     ] = None
     offload: Annotated[

@@ -19,18 +19,18 @@ from browser import CHROMIUM, needs_chromium, watched
 from folded import folded
 from roofline.doors.cli.main import main
 from roofline.views.report.completed import Finished, finished
-from roofline.views.report.first_page import guidance, summary_section
 from roofline.views.report.mermaid import mermaid
-from roofline.views.report.section import Section
-from roofline.views.report.sections import MAKERS
-from roofline.views.report.subject import Report, report_on
-from roofline.views.report.work_part import regimes
+from roofline.views.report.parts.first_page import guidance, summary_section
+from roofline.views.report.parts.section import Section
+from roofline.views.report.parts.sections import MAKERS
+from roofline.views.report.parts.subject import Report, report_on
+from roofline.views.report.parts.work_part import regimes
 from roofline.whatif.search.recommendations import advice, served
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 SEVEN = ("h100-sxm", "h100-pcie", "a100-sxm-80gb", "a100-pcie-40gb", "l40s", "a10", "v100-sxm2-32gb")
 SHORT = ["--batch", "4", "--input", "512", "--output-tokens", "64"]
-PICTURES = 9
+PICTURES = 10
 
 
 @pytest.fixture(scope="module")

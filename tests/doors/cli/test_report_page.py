@@ -14,9 +14,9 @@ from browser import needs_chromium, watched
 from folded import folded
 from plain import LONGEST, length, spoken
 from roofline.views.report.completed import Finished
+from roofline.views.report.parts.subject import report_on
+from roofline.views.report.parts.summary import best_changes, cards, changes_table, slower_phase, verdict_lines
 from roofline.views.report.picture import theme_styles
-from roofline.views.report.subject import report_on
-from roofline.views.report.summary import best_changes, cards, changes_table, slower_phase, verdict_lines
 
 LATENCIES = ("expected", "low", "high")
 LLAMA, V3 = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"

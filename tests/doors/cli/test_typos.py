@@ -301,7 +301,7 @@ TYPOS = [
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --optimizer adamv",
         "--optimizer: expected one of adamw, adamw-bf16, adam8bit, paged-adamw, paged-adam8bit, adafactor, "
-        "muon, lion, sgd, momentum, got 'adamv'; nearest: adamw",
+        "muon, soap, lion, sgd, momentum, got 'adamv'; nearest: adamw",
     ),
     (
         "train gpt2 --on l4 --batch 8 --tokens 64 --recipe fp9",

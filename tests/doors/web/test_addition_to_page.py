@@ -19,7 +19,7 @@ TESTS = Path(__file__).parents[2]
 PROBE = """
 import json
 from browser import watched
-from roofline.doors.web import dispatcher
+from roofline.doors.web.server import dispatcher
 from served_page import Page, page_server
 
 ASKS = '''async () => {

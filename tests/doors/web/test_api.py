@@ -21,10 +21,10 @@ from folded import folded
 from roofline.declared.errors import InputError
 from roofline.doors.web.allow_list import NOTHING_MORE
 from roofline.doors.web.app import page_app
-from roofline.doors.web.dispatcher import KeptAnswers
-from roofline.doors.web.files import plotly_name
+from roofline.doors.web.page.files import plotly_name
 from roofline.doors.web.questions import QUESTIONS
-from roofline.doors.web.workers import Workers
+from roofline.doors.web.server.dispatcher import KeptAnswers
+from roofline.doors.web.server.workers import Workers
 from served_page import shared_app, started
 
 MODEL, ON = "meta-llama/Llama-3.1-8B", "h100-sxm"

@@ -14,10 +14,10 @@ import roofline as rl
 from browser import needs_chromium, watched
 from roofline.declared.errors import InputError
 from roofline.doors.cli.main import main
-from roofline.doors.web.bundle import bundled
-from roofline.doors.web.export import VIEWS, ExportGrid, export_grid, export_page
-from roofline.doors.web.files import STATIC
-from roofline.doors.web.scenario import Scenario, scenario_of
+from roofline.doors.web.page.bundle import bundled
+from roofline.doors.web.page.export import VIEWS, ExportGrid, export_grid, export_page
+from roofline.doors.web.page.files import STATIC
+from roofline.doors.web.page.scenario import Scenario, scenario_of
 from small_gguf import write_gguf
 
 CONFIG = {

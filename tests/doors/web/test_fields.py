@@ -18,7 +18,7 @@ from roofline.doors.mcp import TOOLS, tool_answer
 from roofline.doors.web import exports as more_answers
 from roofline.doors.web import request_models as b
 from roofline.doors.web.questions import QUESTIONS, answered, first_fault
-from roofline.doors.web.workers import Workers
+from roofline.doors.web.server.workers import Workers
 from roofline.views.report.page import html
 from roofline.whatif.search.what_fits import OF_ONE
 from small_gguf import write_gguf

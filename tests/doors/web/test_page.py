@@ -12,9 +12,9 @@ import pytest
 import roofline as rl
 from browser import needs_chromium, watched
 from roofline.declared.question import question_settings
-from roofline.doors.web.export import ASKED
-from roofline.doors.web.scenario import ASKS as ASKED_BY
-from roofline.doors.web.scenario import Scenario, SettingValue, asked_body, scenario_of, usual
+from roofline.doors.web.page.export import ASKED
+from roofline.doors.web.page.scenario import ASKS as ASKED_BY
+from roofline.doors.web.page.scenario import Scenario, SettingValue, asked_body, scenario_of, usual
 from served_page import CARDS, DRAWN, Page, page_server
 
 pytestmark = needs_chromium

@@ -26,9 +26,9 @@ from roofline.declared.errors import InputError, error_line
 from roofline.doors import mcp as agents
 from roofline.doors.web.allow_list import Allowed, chosen_machine
 from roofline.doors.web.app import page_app
+from roofline.doors.web.page.scenario import scenario_of
 from roofline.doors.web.questions import QUESTIONS, Answered, answered, answered_all, first_fault
-from roofline.doors.web.scenario import scenario_of
-from roofline.doors.web.workers import Workers
+from roofline.doors.web.server.workers import Workers
 from roofline.hardware.cluster import cluster_named
 
 SECRET = "AKIA-HIDDEN-0123"

@@ -18,13 +18,13 @@ import roofline as rl
 from documented import installed
 from roofline.declared.units import si
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
+from roofline.doors.web.page.scenario import Scenario
 from roofline.doors.web.questions import QUESTIONS, table_answer
 from roofline.doors.web.request_models import TableAsked
-from roofline.doors.web.scenario import Scenario
 from roofline.extras import install_line
 from roofline.model.load import catalog
 from roofline.training.emit.make import hand_over
-from roofline.training.remedies import fixes
+from roofline.training.layouts.remedies import fixes
 from roofline.whatif.search.what_fits import what_runs
 from served_page import shared_app
 from small_gguf import LAYERS, VOCABULARY, WIDTH, write_gguf

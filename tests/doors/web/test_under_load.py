@@ -26,13 +26,13 @@ import pytest
 
 from roofline.declared.errors import InputError
 from roofline.doors.web import app as web_app
-from roofline.doors.web import connections, dispatcher, middleware
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
 from roofline.doors.web.app import page_app
-from roofline.doors.web.dispatcher import Desk
-from roofline.doors.web.fair_queue import Asker, BusyError, FairQueue, QueueLimits
-from roofline.doors.web.files import plotly_name
-from roofline.doors.web.workers import Workers, stays
+from roofline.doors.web.page.files import plotly_name
+from roofline.doors.web.server import connections, dispatcher, middleware
+from roofline.doors.web.server.dispatcher import Desk
+from roofline.doors.web.server.fair_queue import Asker, BusyError, FairQueue, QueueLimits
+from roofline.doors.web.server.workers import Workers, stays
 from served_page import RunningServer, shared_app, started
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))

@@ -11,8 +11,8 @@ import pytest
 
 from browser import Watched, needs_chromium, watched
 from roofline.doors.web.allow_list import Allowed
-from roofline.doors.web.files import STATIC
-from roofline.doors.web.scenario import SETTINGS
+from roofline.doors.web.page.files import STATIC
+from roofline.doors.web.page.scenario import SETTINGS
 from roofline.whatif.machine_choice import WORK
 from served_page import Page, page_server
 
@@ -28,7 +28,7 @@ BY_VARIABLE = {"fits", "misfits", "beside", "besidegguf", "forward", "backward",
 TERMS = re.compile(
     r"TTFT|TPOT|FLOPs|MFU|USD|PUE|SLO|Roofline|Python|GGUF|config\.json|PNG|SVG|CSV|tokens/s|p\d\d|ms|[A-D]|tp=8|de|"
     r"English|Deutsch|中文|日本語|decode|prefill|vllm|sglang|trtllm|dynamo|k8s|megatron|bridge|torchtitan|deepspeed|"
-    r"maxtext|FLOP/[sB]|s|tokens|[\w.]+\.(json|csv|parquet|html)|[\W\d_]+"
+    r"maxtext|FLOP/[sBJ]|s|tokens|[\w.]+\.(json|csv|parquet|html)|[\W\d_]+"
 )
 """The field's own names, which no language changes, names of software and of files, and numbers."""
 LABELS = """() => {

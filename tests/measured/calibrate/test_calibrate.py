@@ -10,7 +10,7 @@ import pytest
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.doors.cli.commands import calibrate as command
+from roofline.doors.cli.commands.measure import calibrate as command
 from roofline.hardware.named_chip import chip_named
 from roofline.kernels.constants import constants_for
 from roofline.kernels.law import RECORDS
@@ -287,6 +287,6 @@ def test_an_interrupt_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_torch_is_not_loaded_to_import_the_command() -> None:
     import subprocess
 
-    modules = "roofline.doors.cli.commands.calibrate, roofline.measured.calibrate"
+    modules = "roofline.doors.cli.commands.measure.calibrate, roofline.measured.calibrate"
     code = f"import {modules}, sys; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

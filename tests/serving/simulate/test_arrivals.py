@@ -14,9 +14,9 @@ import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import seconds_named
-from roofline.serving.simulate.arrivals import Arrivals, AtOnce, Closed, Constant, Gamma, Poisson, arrivals_named
-from roofline.serving.simulate.lengths import Fixed, Lognormal, Uniform
-from roofline.serving.simulate.workload import ARRAYS, Prefixes, Requests, Workload, joined
+from roofline.serving.simulate.load.arrivals import Arrivals, AtOnce, Closed, Constant, Gamma, Poisson, arrivals_named
+from roofline.serving.simulate.load.lengths import Fixed, Lognormal, Uniform
+from roofline.serving.simulate.load.workload import ARRAYS, Prefixes, Requests, Workload, joined
 
 
 def drawn(arrivals: Arrivals, requests: int = 200_000, seed: int = 1) -> Requests:

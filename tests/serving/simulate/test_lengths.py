@@ -9,7 +9,16 @@ import pytest
 
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.serving.simulate.lengths import About, Empirical, Fixed, Lengths, Lognormal, Uniform, about, lengths_named
+from roofline.serving.simulate.load.lengths import (
+    About,
+    Empirical,
+    Fixed,
+    Lengths,
+    Lognormal,
+    Uniform,
+    about,
+    lengths_named,
+)
 
 MANY = 400_000
 

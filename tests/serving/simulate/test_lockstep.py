@@ -15,10 +15,10 @@ from alike import EQUAL
 from folded import folded
 from roofline.layout.layout import layout_named
 from roofline.serving.simulate.dp_attention import join_steps, locked_steps
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import Policy, Room
 from roofline.serving.simulate.recorder import Objective, Recorder, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.steps import Decodes
 
 MOE = "Qwen/Qwen3-30B-A3B"

@@ -18,7 +18,6 @@ from roofline.declared.errors import InputError
 from roofline.inference.settings import setup
 from roofline.model.load import model_of
 from roofline.serving.pools import pools
-from roofline.serving.simulate.arrivals import Closed
 from roofline.serving.simulate.disaggregated import (
     Handover,
     PrefillPool,
@@ -27,10 +26,11 @@ from roofline.serving.simulate.disaggregated import (
     run_pools_closed,
     run_pools_open,
 )
+from roofline.serving.simulate.load.arrivals import Closed
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import Policy, Room
 from roofline.serving.simulate.recorder import Objective, Recorder, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.steps import Decodes
 

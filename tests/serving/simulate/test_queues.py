@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from roofline.engines.engine import engine_named
-from roofline.serving.simulate.arrivals import Closed
+from roofline.serving.simulate.load.arrivals import Closed
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import Policy, Room
 from roofline.serving.simulate.recorder import Objective, Recorder, Settling, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.run import run_closed, run_open
 from roofline.serving.simulate.simulation import falls_behind, long_enough
 from roofline.serving.simulate.steps import Decodes

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from folded import by_day
 from roofline.serving.simulate.checkpoint import restore, state_of
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import Policy, Room
 from roofline.serving.simulate.recorder import Objective, Recorder, Row, Watch
 from roofline.serving.simulate.replica import Replica, State
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.run import Position
 from roofline.serving.simulate.steps import Decodes
 

@@ -14,8 +14,8 @@ from roofline.inference.generate import Speculation, generate
 from roofline.inference.settings import setup
 from roofline.model.load import model_of
 from roofline.serving.drafting import Drafting
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import policy_of, room_of
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.speculation import steps_of, steps_until
 

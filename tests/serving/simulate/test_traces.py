@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from folded import folded
 from roofline.declared.errors import InputError
+from roofline.serving.simulate.load.workload import ARRAYS, Requests, joined
 from roofline.serving.simulate.tables import parquet, traces
 from roofline.serving.simulate.tables import read as tables
 from roofline.serving.simulate.tables.traces import Trace, TraceSummary, trace_named
-from roofline.serving.simulate.workload import ARRAYS, Requests, joined
 
 Write = Callable[[str, "str | bytes"], Path]
 

@@ -124,14 +124,23 @@ def assigned(text: str) -> dict[str, Any]:
     assert isinstance(function, ast.FunctionDef)
     *lines, last = function.body
     assert ast.unparse(last) == "return config"
-    return {ast.unparse(x.targets[0]).removeprefix("config."): ast.literal_eval(x.value) for x in lines}  # type: ignore[attr-defined]
+    fields = [x for x in lines if isinstance(x, ast.Assign)]
+    return {ast.unparse(x.targets[0]).removeprefix("config."): _value(x.value) for x in fields}
+
+
+def _value(value: ast.expr) -> Any:
+    """A literal, or the class whose config is made."""
+    return ast.unparse(value) if isinstance(value, ast.Call) else ast.literal_eval(value)
 
 
 def sections(text: str) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in assigned(text).items():
-        section, _, field = name.partition(".")
-        tree.setdefault(section, {})[field] = value
+        section, dot, field = name.partition(".")
+        if dot:
+            tree.setdefault(section, {})[field] = value
+        else:
+            tree[section] = value
     return tree
 
 
@@ -149,7 +158,9 @@ def of_torchtitan(text: str, chips: int) -> dict[str, Any]:
         "tp": p["tensor_parallel_degree"], "pp": pp, "cp": cp, "dp": dp, "ep": p.get("expert_parallel_degree", 1),
         "vp": max(1, chunks // pp), "counts": counts, "batch": t["global_batch_size"], "tokens": t["seq_len"],
         "micro_batch": p.get("pipeline_parallel_microbatch_size", t["local_batch_size"]), "sharers": shard * cp,
-        "recompute": tree["activation_checkpoint"]["mode"],
+        "recompute": {None: "none", "FullAC.Config()": "full", "SelectiveAC.Config()": "op"}[
+            tree["activation_checkpoint"]
+        ],
     }  # fmt: skip
 
 
@@ -319,7 +330,7 @@ def test_a_pipeline_of_unequal_stages() -> None:
     assert "--pipeline-model-parallel-layout 'Et*10|t*12|t*10L'" in hand_over(e, "megatron").text
     parts = sections(hand_over(e, "torchtitan").text)["parallelism"]["module_fqns_per_model_part"]
     assert [len(part) for part in parts] == [11, 12, 12]
-    assert (parts[0][0], parts[2][-2:]) == ("tok_embeddings", ["norm", "output"])
+    assert (parts[0][0], parts[2][-2:]) == ("tok_embeddings", ["norm", "lm_head"])
     assert says(hand_over(e, "maxtext"), "stages of 10+12+10 layers")
     assert layout_text((0, 2, 2, 0)) == "E|t*2|t*2|L"
 

@@ -24,7 +24,7 @@ from show_plots_pictures import PICTURES, QWEN, STEPS
 
 pytestmark = needs_chromium
 CHIPS = ("h100-sxm", "a100-sxm-40gb", "mi300x")
-CASES = [(kind, n) for kind in ("roofline", "shares", "sweep", "memory") for n in (1, 2, 3)]
+CASES = [(kind, n) for kind in ("roofline", "energy", "shares", "sweep", "memory") for n in (1, 2, 3)]
 CASES += [("map", 1), ("tornado", 1), ("parameters", 0), ("diagram", 0), ("bars", 0)]
 """Every kind of plot on one to three chips, or on as many as it takes."""
 SEEN = Path(__file__).with_name("seen.js").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from roofline.declared.errors import InputError, error_line, nearest
 from roofline.declared.sanitize import WIDEST_LINE, inert_line, shortened
-from roofline.doors.cli.table import COMMANDS
+from roofline.doors.cli.table import COMMANDS, FOLDER_OF
 from roofline.doors.cli.waiting import waiting
 from roofline.version import __version__
 from roofline.views.stdout import printing
@@ -58,7 +58,9 @@ def app(installable: bool = True) -> App:
     )
     for place, (name, usage) in enumerate(COMMANDS.items()):
         commands.command(
-            f"roofline.doors.cli.commands.{name}:{name}", usage=f"Usage: roofline {name} {usage}", sort_key=place
+            f"roofline.doors.cli.commands.{FOLDER_OF[name]}.{name}:{name}",
+            usage=f"Usage: roofline {name} {usage}",
+            sort_key=place,
         )
     if installable:
         commands.register_install_completion_command()

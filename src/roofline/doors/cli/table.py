@@ -31,3 +31,12 @@ COMMANDS = {
     "accuracy": "[FILE] [OPTIONS]",
 }
 """Command → usage line. The module of a command is imported when the command runs."""
+
+_FOLDERS = {
+    "predict": "answer analyze encode explain fit generate offload serve simulate train",
+    "explore": "codesign diff machines search sensitivity solve sweep",
+    "measure": "accuracy calibrate compare here",
+    "show": "chips models mcp plot report web",
+}
+FOLDER_OF = {name: folder for folder, names in _FOLDERS.items() for name in names.split()}
+"""Command → the folder of `commands` that has its module."""

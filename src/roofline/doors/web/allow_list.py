@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject
-from roofline.doors.web.gguf_model import model_of_file
+from roofline.doors.web.page.gguf_model import model_of_file
 from roofline.hardware.chip import Chip, chip_id, chip_of_figures, chips
 from roofline.hardware.cluster import Cluster, catalog_cluster, cluster_named, clusters, is_catalogued, is_cluster
 from roofline.hardware.named_chip import chip_named

@@ -136,6 +136,7 @@ def sweep_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
 ON_CHIPS = frozenset(group_settings(PlaceSettings))
 SHOWN: Mapping[str, frozenset[str]] = MappingProxyType({
     "roofline": frozenset({*group_settings(Where), *group_settings(Step)}),
+    "energy": frozenset({*group_settings(Where), *group_settings(Step)}),
     "memory": ON_CHIPS | {"batch"}, "parameters": frozenset(), "diagram": frozenset(),
 })  # fmt: skip
 """Kind of picture → request fields that it uses, beside the model."""
@@ -150,7 +151,7 @@ def plot_answer(asked: b.Body, allowed: Allowed) -> ApiAnswer:
     if "on" in SHOWN[asked.kind] and "on" not in given:
         raise InputError("on", None, "a chip or a cluster")
     given = PlaceSettings.fully(given)
-    if asked.kind == "roofline":
+    if asked.kind in ("roofline", "energy"):
         own = {name: given.pop(name) for name in group_settings(Step) if name in given}
         phase = own.get("phase", "decode" if "input" not in own else "prefill")
         given["steps"] = {phase: Step.asked(**own)}

@@ -18,11 +18,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from roofline.declared.errors import InputError, error_line, not_one_of
 from roofline.declared.trees import JsonValue
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
-from roofline.doors.web.dispatcher import Desk
-from roofline.doors.web.fair_queue import Asker, BusyError
-from roofline.doors.web.files import add_files
-from roofline.doors.web.middleware import AsgiApp, Guard
-from roofline.doors.web.page_form import form_text
+from roofline.doors.web.page.files import add_files
+from roofline.doors.web.page.page_form import form_text
+from roofline.doors.web.page.scenario import FIRST_VIEW, Scenario
 from roofline.doors.web.questions import (
     JSON,
     QUESTIONS,
@@ -34,7 +32,9 @@ from roofline.doors.web.questions import (
     invalid_body,
 )
 from roofline.doors.web.request_models import BatchAsked, Body, Refusal
-from roofline.doors.web.scenario import FIRST_VIEW, Scenario
+from roofline.doors.web.server.dispatcher import Desk
+from roofline.doors.web.server.fair_queue import Asker, BusyError
+from roofline.doors.web.server.middleware import AsgiApp, Guard
 from roofline.engines.engine import engines
 from roofline.hardware.chip import chips
 from roofline.hardware.cluster import clusters

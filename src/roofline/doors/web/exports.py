@@ -12,13 +12,13 @@ from roofline.declared.trees import JsonObject
 from roofline.doors.web import request_models as b
 from roofline.doors.web.allow_list import Allowed, chosen_machine
 from roofline.doors.web.answers import ApiAnswer, given_fields, given_search
-from roofline.doors.web.gguf_model import dropped
+from roofline.doors.web.page.gguf_model import dropped
 from roofline.extras import check_frames
 from roofline.hardware.chip import Chip
 from roofline.layout.layout import layout_named
 from roofline.model.load import catalog
 from roofline.training.emit.make import hand_over
-from roofline.training.remedies import fixes
+from roofline.training.layouts.remedies import fixes
 from roofline.views.files.csv_columns import csv_bytes
 from roofline.views.report.completed import Finished
 from roofline.views.report.page import html

@@ -27,7 +27,7 @@ from roofline.declared.question import (
     question_settings,
 )
 from roofline.declared.trees import JsonValue
-from roofline.inference.bill import Bill, MeanPower
+from roofline.inference.cost.bill import Bill, MeanPower
 from roofline.inference.encode import encode
 from roofline.inference.fit import fit
 from roofline.inference.generate import generate
@@ -352,7 +352,7 @@ SolveAsked = body_of(
 class PictureAsked(ModelAsked):
     """The kind of picture. Settings that it does not use are rejected."""
 
-    kind: Literal["roofline", "memory", "parameters", "diagram"] = "roofline"
+    kind: Literal["roofline", "energy", "memory", "parameters", "diagram"] = "roofline"
 
 
 PlotAsked = body_of(

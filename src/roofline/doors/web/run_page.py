@@ -14,8 +14,8 @@ from roofline.extras import install_line
 if TYPE_CHECKING:
     import uvicorn
 
-    from roofline.doors.web.middleware import AsgiApp
-    from roofline.doors.web.scenario import Scenario
+    from roofline.doors.web.page.scenario import Scenario
+    from roofline.doors.web.server.middleware import AsgiApp
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
@@ -67,7 +67,7 @@ def page_config(app: AsgiApp, host: str, port: int) -> uvicorn.Config:
     """The settings of a server whose connections are bounded."""
     import uvicorn
 
-    from roofline.doors.web.connections import IDLE_S, BoundedConnection
+    from roofline.doors.web.server.connections import IDLE_S, BoundedConnection
 
     return uvicorn.Config(
         app, host=host, port=port, log_level="warning", server_header=False, timeout_keep_alive=int(IDLE_S),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias
 
@@ -21,7 +21,9 @@ from roofline.declared.question import (
     question_settings,
     ungrouped,
 )
-from roofline.inference.bill import Bill
+from roofline.engines.engine import Engine
+from roofline.inference.cost.bill import Bill
+from roofline.inference.deployment import Machine, deploy
 from roofline.inference.generate import generate
 from roofline.inference.span import Span
 from roofline.layout.layout import layout_named
@@ -97,6 +99,40 @@ def measured_run(
         quantity=quantity, seconds=seconds, model=model, where=where, settings=given, slices=slices, system=system,
         software=software,
     )  # fmt: skip
+
+
+CALLED = (*SIZES, "precision", "recipe", "images", "cached", "lora", "lora_targets", "drafts")
+"""What a user's call says besides the model, the machine and the engine's name: sizes, formats, what is trained."""
+
+
+def as_called(m: MeasuredRun) -> MeasuredRun:
+    """The run as a user asks for it who knows the model, the machine, the sizes, the formats and the engine's name.
+
+    Without the layout, the engine's release and settings, how a benchmark opened, and what else a row tells. The
+    machine has the chips that were used.
+    """
+    engine = m.where.engine.id if isinstance(m.where.engine, Engine) else m.where.engine
+    given = ungrouped(m.where, PlaceSettings)
+    where = PlaceSettings(**{
+        **{name: value for name, value in given.items() if name in CALLED},
+        "on": _machine_used(m.where), "engine": engine and engine.partition("(")[0].partition("@")[0],
+    })  # fmt: skip
+    return replace(m, where=where, settings={name: value for name, value in m.settings.items() if name in CALLED})
+
+
+def _machine_used(where: PlaceSettings) -> Machine:
+    """The machine's name; of one that the layout does not fill, or that has no name, as many chips as are used."""
+    on: Machine = where.on
+    used = deploy(on, where.layout)
+    chips = used.cluster.chips if where.layout is None else used.chips
+    if isinstance(on, str) and chips == used.cluster.chips:
+        return on
+    name = used.chip.id if chips == 1 else f"{chips}x{used.chip.id}"
+    try:
+        deploy(name)
+    except InputError:
+        return on
+    return name
 
 
 Predict: TypeAlias = Callable[[Model, Settings], Span]
@@ -247,7 +283,10 @@ def model_named(name: str) -> Model:
 
 
 def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
-    """The prediction of each measurement, or an error. Rows that differ only in sizes are predicted together."""
+    """The prediction of each measurement, or an error. Rows that differ only in sizes are predicted together.
+
+    A training step without a layout is predicted for its own sizes, since these decide which layout is fastest.
+    """
     answers: list[Span | InputError] = [InputError("row", "", "a prediction")] * len(measurements)
     groups: dict[Hashable, list[int]] = {}
     for i, m in enumerate(measurements):
@@ -257,6 +296,8 @@ def predictions(measurements: Sequence[MeasuredRun]) -> list[Span | InputError]:
             answers[i] = error
             continue
         key = (m.quantity, m.model if isinstance(m.model, str) else id(m.model), str(m.others), *m.sizes)
+        if m.where.layout is None and m.quantity.startswith("training"):
+            key += tuple(m.sizes.values())
         groups.setdefault(key, []).append(i)
     for rows in groups.values():
         for i, answer in zip(rows, _alike([measurements[i] for i in rows]), strict=True):
@@ -271,7 +312,8 @@ def _alike(measurements: Sequence[MeasuredRun]) -> Iterable[Span | InputError]:
     try:
         model = model_named(first.model) if isinstance(first.model, str) else first.model
         columns = {name: np.array([m.sizes[name] for m in measurements]) for name in first.sizes}
-        span = quantity.predict(model, {**first.others, **(columns if len(measurements) > 1 else first.sizes)})
+        alike = all(m.sizes == first.sizes for m in measurements)
+        span = quantity.predict(model, {**first.others, **(first.sizes if alike else columns)})
     except InputError as error:
         if len(measurements) == 1:
             return [error]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import ClassVar, TypeAlias
 
 import numpy as np
@@ -15,8 +16,19 @@ from roofline.declared.result import Figured, Units
 RowValues: TypeAlias = NDArray[np.float64]
 ENOUGH = 50
 """Fewest rows of a group for which coverage is judged."""
-AIM = (72.0, 88.0)
-"""Percent of a group's rows that an 80 % interval should hold."""
+AIM, LEAST_OFF = 80.0, 8.0
+"""Percent of a group's rows that an 80 % interval should hold, and how far off is never too far."""
+
+
+def off_aim(n: int, covered: float, deviations: float = 2.0) -> bool:
+    """Whether `covered` percent of n rows is further from 80 than max(8, deviations·√(0.8·0.2/n)) points.
+
+    >>> off_aim(50, 70.0), off_aim(100, 71.0), off_aim(2500, 88.0)
+    (False, True, False)
+    """
+    return abs(covered - AIM) > max(LEAST_OFF, 100 * deviations * sqrt(0.16 / n))
+
+
 GroupName: TypeAlias = tuple[str, str, str]
 """File, system and slice."""
 
@@ -57,13 +69,14 @@ class GroupScore(Figured):
     held_out: mean absolute error with constants refitted without the row (five folds); rows that were not fitted count
     with their own error. None where nothing was fitted on the group's rows, or no refit was made. plain_mape: mean
     absolute error of the roofline, None for quantities without one (bytes, FLOPs). floor_exceeds: rows that were faster
-    than the plain roofline, None where all rows may fit in a cache.
+    than the plain roofline, None where all rows may fit in a cache. ratios: predicted / measured of the row at 10, 50
+    and 90 % of them.
     """
 
     FIGURES: ClassVar[Units] = dict.fromkeys(
         (
             "file", "system", "slice", "n", "mape", "median", "bias", "held_out", "plain_mape", "floor_exceeds",
-            "covered", "fitted", "grade",
+            "covered", "fitted", "grade", "ratios",
         ),
         "",
     )  # fmt: skip
@@ -81,11 +94,12 @@ class GroupScore(Figured):
     covered: float
     fitted: str
     grade: str
+    ratios: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     @property
     def outside(self) -> bool:
         """Whether the group has enough rows, and the interval holds too few or too many of them."""
-        return self.n >= ENOUGH and not AIM[0] <= self.covered <= AIM[1]
+        return self.n >= ENOUGH and off_aim(self.n, self.covered)
 
 
 def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
@@ -102,8 +116,14 @@ def scores_of(name: GroupName, parts: Iterable[Scored]) -> GroupScore:
         *name, len(m), _percent(np.mean(np.abs(error))), _percent(np.median(np.abs(error))), _percent(np.mean(error)),
         _held_out(together), plain_error, exceeds,
         _percent(np.mean((m >= low) & (m <= high))), _joined(s.fitted for s in together),
-        "".join(sorted({s.grade for s in together})),
+        "".join(sorted({s.grade for s in together})), _spread(p / m),
     )  # fmt: skip
+
+
+def _spread(ratios: RowValues) -> tuple[float, float, float]:
+    """The values at 10, 50 and 90 %."""
+    low, middle, high = (float(v) for v in np.quantile(ratios, (0.1, 0.5, 0.9)))
+    return low, middle, high
 
 
 def _held_out(parts: Iterable[Scored]) -> float | None:

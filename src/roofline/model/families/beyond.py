@@ -52,11 +52,16 @@ from roofline.model.families.text import (  # noqa: F401
 from roofline.model.families.towers import (  # noqa: F401
     audio,
     fixed_resolution,
+    gemma,
     granite_speech,
+    inkling,
     native_resolution,
+    phi4,
+    quantized,
     qwen_vl,
     remote,
     resampled,
+    vibevoice,
 )
 from roofline.model.families.vision import (  # noqa: F401
     backbones,

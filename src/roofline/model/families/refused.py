@@ -31,8 +31,8 @@ _KINDS = {
         deepseek_ocr2_sam_vision_model deepseek_ocr2_vision dinat dots3_note_vision_encoder edgetam
         edgetam_mask_decoder edgetam_prompt_encoder edgetam_video edgetam_video_mask_decoder
         edgetam_video_prompt_encoder edgetam_vision_model efficientloftr emu3_vqgan ernie4_5_vl_moe_vision
-        flava_image_codebook gemma3n_vision gemma4_unified_vision glm_image_vision glm_image_vqmodel
-        got_ocr2_vision idefics_vision inkling_vision instructblip_vision_model instructblipvideo_vision_model
+        flava_image_codebook gemma4_unified_vision glm_image_vision glm_image_vqmodel
+        got_ocr2_vision idefics_vision instructblip_vision_model instructblipvideo_vision_model
         janus_vision_model janus_vqgan lightglue molmo2_vision omdet-turbo oneformer pe_audio_video_encoder
         pe_video_encoder phi4_multimodal_vision pp_chart2table_vision pp_formulanet_vision radio rf_detr_dinov2
         sam2_mask_decoder sam2_prompt_encoder sam2_video_mask_decoder sam2_video_prompt_encoder sam3
@@ -45,10 +45,10 @@ _KINDS = {
         videoprism_vision_model xclip_vision_model
     """,
     "an audio model, or the part of a whole that hears or speaks": """
-        bark clvp csm dots3_note_audio_encoder gemma3n_audio gemma4_audio gemma4_unified_audio gradium_phonon_tts
-        higgs_audio_v2 higgs_audio_v2_tokenizer inkling_audio nemotron3_5_transcribe_asr_audio
+        bark clvp csm dots3_note_audio_encoder gemma4_unified_audio gradium_phonon_tts
+        higgs_audio_v2 higgs_audio_v2_tokenizer nemotron3_5_transcribe_asr_audio
         nemotron3_5_transcribe_audio nemotron3_5_transcribe_word_timestamp nemotron3_diarization
-        nemotron3_diarization_audio neucodec pe_audio_encoder phi4_multimodal_audio pocket_tts
+        nemotron3_diarization_audio neucodec pe_audio_encoder pocket_tts
         qwen2_5_omni_bigvgan qwen2_5_omni_token2wav vibevoice xcodec
     """,
     "a diffusion model, which writes by removing noise instead of token after token": """
@@ -70,7 +70,7 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     NOT_COVERED_YET: """
-        gemma4_assistant gemma4_unified_assistant qwen4_exp_text unlimited_ocr_text
+        gemma4_assistant gemma4_unified_assistant qwen4_exp_text
     """,
     "a decoder of bytes in patches, whose number the text decides and no config says": """
         blt

@@ -127,6 +127,14 @@ class Batches:
         longer = 1 + varied / mean
         return np.asarray((rest + behind) * longer), np.asarray(np.minimum(mean + spread / mean, largest))
 
+    def leaving(self, rate: Array, prompts: Array, varied: Array | float = 0.0) -> Array:
+        """Squared coefficient of variation of the gaps between prompts that leave a group, one by one, at a rate.
+
+        1 − ρ² + ρ²·c², for random arrivals (Marshall 1968); with several `prompts` in a batch taken as 1.
+        """
+        load = np.minimum(rate / self.fastest, 1.0)
+        return np.asarray(1 + np.clip(2 - prompts, 0.0, 1.0) * load**2 * (varied - 1))
+
 
 @dataclass(frozen=True)
 class Places:
@@ -296,6 +304,7 @@ class Tandem:
         """
         met, varied = rate * others, self.varied
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)
+        leaving = self.batches.leaving(met / self.prefills, prompts, varied)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
         prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
         moved = prompts * self.transfer
@@ -303,7 +312,7 @@ class Tandem:
         load = np.minimum(met * self.transfer / self.links, NEARLY)
         links = regularity(load, 1 / self.links, varied) * (1 + varied)
         wait = wait + links * load * self.transfer / (2 * (1 - load))
-        running = self.running.running(met / self.decodes, 1 / self.decodes)
+        running = self.running.running(met / self.decodes, leaving / self.decodes)
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = interpolated(self.running.sequences, self.running.seconds, running)
         running = of_rank(running, self.running.sequences, self.running.in_step)

@@ -13,10 +13,10 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.serving.simulate.disaggregated import Handover, TwoPools
-from roofline.serving.simulate.prefixes import Entry
+from roofline.serving.simulate.load.prefixes import Entry
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.recorder import Recorder, Row, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.run import Position
 from roofline.serving.simulate.statistics import Means, OverTime, Sample
 

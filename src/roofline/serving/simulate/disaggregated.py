@@ -25,10 +25,10 @@ from roofline.hardware.cluster import Cluster
 from roofline.inference.deployment import deploy
 from roofline.inference.settings import Setup
 from roofline.kernels.collectives import collective
-from roofline.serving.simulate.arrivals import Closed
+from roofline.serving.simulate.load.arrivals import Closed
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.recorder import Recorder, Watch
 from roofline.serving.simulate.replica import Replica, State
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.run import CHECKED, Position, Sessions, by_readiness, router_of
 from roofline.serving.simulate.simulation import Prefilling, distribution
 from roofline.serving.simulate.statistics import Sample

@@ -8,7 +8,7 @@ from math import inf
 from typing import ClassVar
 
 from roofline.declared.groups import SLO
-from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.statistics import Means, OverTime, Sample
 
 ROW = {

@@ -12,9 +12,9 @@ from heapq import heapify, heappop, heappush
 from math import ceil, inf
 from typing import Protocol
 
+from roofline.serving.simulate.load.prefixes import Prefixed
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.policy import Policy, Room
-from roofline.serving.simulate.prefixes import Prefixed
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.steps import StepTimes
 
 CLIPPED, LEAST, DECAY, RETRACTED = 4096, 0.14, 600, 20

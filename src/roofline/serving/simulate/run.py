@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from roofline.declared.errors import InputError
 from roofline.engines.engine import Engine
-from roofline.serving.simulate.arrivals import Closed
+from roofline.serving.simulate.load.arrivals import Closed
+from roofline.serving.simulate.load.request import Request
 from roofline.serving.simulate.recorder import Recorder, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 
 if TYPE_CHECKING:
-    from roofline.serving.simulate.workload import Requests
+    from roofline.serving.simulate.load.workload import Requests
 
 MOST_PRESENT = 2**20
 """Maximum concurrent requests in a server; each takes 0.6 kB."""

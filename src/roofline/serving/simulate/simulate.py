@@ -25,8 +25,8 @@ from roofline.declared.kinds import (
 from roofline.declared.maths import Count, is_array
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.spelling import whole_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Spending
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Spending
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, each, setup
 from roofline.inference.step import check_context
@@ -37,8 +37,7 @@ from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.serving.requests import encoding
-from roofline.serving.serve import serving
-from roofline.serving.simulate.arrivals import AtOnce, Closed, arrivals_named
+from roofline.serving.serve import server_of
 from roofline.serving.simulate.checkpoint import Ledger, digest_of, restore, state_of
 from roofline.serving.simulate.disaggregated import (
     Handover,
@@ -49,11 +48,13 @@ from roofline.serving.simulate.disaggregated import (
     run_pools_open,
 )
 from roofline.serving.simulate.dp_attention import join_steps, locked_steps
-from roofline.serving.simulate.lengths import About, Fixed, Longer, about, lengths_named
+from roofline.serving.simulate.load.arrivals import AtOnce, Closed, arrivals_named
+from roofline.serving.simulate.load.lengths import About, Fixed, Longer, about, lengths_named
+from roofline.serving.simulate.load.request import Request
+from roofline.serving.simulate.load.workload import Prefixes, Workload
 from roofline.serving.simulate.policy import Room, policy_of, room_of
 from roofline.serving.simulate.recorder import Recorder, Row, Settling, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.request import Request
 from roofline.serving.simulate.run import ROUTERS, Position, run_closed, run_open, sent
 from roofline.serving.simulate.simulation import (
     Quantiles,
@@ -67,7 +68,6 @@ from roofline.serving.simulate.simulation import (
 from roofline.serving.simulate.speculation import steps_of
 from roofline.serving.simulate.steps import step_times
 from roofline.serving.simulate.tables.traces import Trace, TraceSummary, trace_named
-from roofline.serving.simulate.workload import Prefixes, Workload
 from roofline.version import __version__
 from roofline.work.step import prefill as prefill_step
 
@@ -205,7 +205,7 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    built = decoder_of(model)
+    built = decoder_of(model, images)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model
@@ -267,7 +267,8 @@ def begun(stream: Workload, asked: Setup) -> Workload:
     if stream.equally_long and not asked.engine.keeps_step:
         new, out = (int(each.mean) for each in (stream.lengths_in, stream.lengths_out))
         load = Load(input=new, output_tokens=out, concurrency=clients.concurrency, input_cv=0.0, output_cv=0.0)
-        ramp = clients.think + float(serving(asked, load).latency.expected)
+        server = replace(server_of(asked, load), follows=False)
+        ramp = clients.think + float(server.at(clients.concurrency).latency.expected)
     return replace(stream, arrivals=replace(clients, ramp=ramp))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from roofline.declared.result import Figured, Leaf, Units
 from roofline.engines.engine import Engine
-from roofline.inference.cost import Spending, Spent
+from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.deployment import Deployment
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Deployed, Setup

@@ -9,7 +9,7 @@ import numpy as np
 
 from roofline.declared.arrays import Array
 from roofline.inference.generate import Speculation
-from roofline.serving.simulate.request import Request
+from roofline.serving.simulate.load.request import Request
 
 STREAM = 0x5EC
 """Separates the random stream of acceptances from those of the traffic, which have the same seed."""

@@ -29,10 +29,7 @@ def deepspeed_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     if layout.zero:
         yield ConfigEntry("zero_optimization.overlap_comm", overlaps(step, "dp"))
     if layout.zero and n.sharers < n.dp * n.cp:
-        if layout.zero == 3:
-            yield ConfigEntry("zero_optimization.mics_shard_size", n.sharers)
-        else:
-            yield Missing(f"shard {n.sharers}: DeepSpeed shares out over part of the ranks with stage 3 alone (MiCS)")
+        yield Missing(f"shard {n.sharers}: DeepSpeed shares out over all ranks, since it has no MiCS any more (0.19)")
     if "optimizer" in step.offload:
         yield ConfigEntry("zero_optimization.offload_optimizer.device", "cpu")
     if "parameters" in step.offload:

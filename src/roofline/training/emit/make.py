@@ -23,28 +23,36 @@ FRAMEWORKS: tuple[FrameworkName, ...] = get_args(FrameworkName)
 
 @dataclass(frozen=True)
 class Framework:
-    """A training framework: `told` gives its settings, `written` formats them as text, with `comments` if allowed."""
+    """A training framework and the release whose names a config of it has.
+
+    `told` gives its settings, `written` formats them as text, with `comments` if allowed.
+    """
 
     name: str
+    release: str
     told: Callable[[TrainingEstimate, LayoutSizes], Told]
     written: Callable[[tuple[ConfigEntry, ...]], str]
     comments: bool = True
 
 
 KNOWN: Mapping[str, Framework] = {
-    "megatron": Framework("Megatron-LM, flags of pretrain_gpt.py", megatron_told, flags_text),
-    "bridge": Framework("Megatron Bridge, overrides of its ConfigContainer", bridge_told, yaml_text),
-    "torchtitan": Framework("torchtitan since 2026-02, fields of a Trainer.Config", torchtitan_told, python_text),
-    "deepspeed": Framework("DeepSpeed, its JSON config", deepspeed_told, config_json, comments=False),
-    "maxtext": Framework("MaxText, a run's YAML", maxtext_told, yaml_text),
+    "megatron": Framework("Megatron-LM, flags of pretrain_gpt.py", "Megatron Core 0.16.1", megatron_told, flags_text),
+    "bridge": Framework("Megatron Bridge, overrides of its ConfigContainer", "0.3.1", bridge_told, yaml_text),
+    "torchtitan": Framework("torchtitan, fields of a Trainer.Config", "0.3.0", torchtitan_told, python_text),
+    "deepspeed": Framework("DeepSpeed, its JSON config", "0.19.8", deepspeed_told, config_json, comments=False),
+    "maxtext": Framework("MaxText, a run's YAML", "of 2026-11", maxtext_told, yaml_text),
 }
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """An exported config: `settings` under the framework's names, its `text`, and what is `missing` from it."""
+    """An exported config for a `release` of a framework.
+
+    `settings` are under the framework's names; `missing` is what its `text` lacks.
+    """
 
     framework: str
+    release: str
     settings: tuple[ConfigEntry, ...]
     text: str
     missing: tuple[str, ...]
@@ -62,10 +70,10 @@ def hand_over(e: TrainingEstimate, framework: str) -> Emitted:
     settings = tuple(x for x in told if isinstance(x, ConfigEntry))
     missing = tuple(x.what for x in told if isinstance(x, Missing))
     head = [
-        f"{kind.name}: {e.model.name} on {sizes.chips} × {e.chip.name}, {e.asked.layout.text()}",
+        f"{kind.name} ({kind.release}): {e.model.name} on {sizes.chips} × {e.chip.name}, {e.asked.layout.text()}",
         f"GPUs: {sizes.chips}; replicas: {sizes.dp}; micro-batches of each: {sizes.micro_batches}",
         *([] if e.fits else [f"does not fit: needs {si(e.memory.total, 'B')} of {si(e.memory.capacity, 'B')} a chip"]),
         *(f"not expressed: {what}" for what in missing),
     ]
     text = kind.written(settings)
-    return Emitted(framework, settings, commented(head) + text if kind.comments else text, missing)
+    return Emitted(framework, kind.release, settings, commented(head) + text if kind.comments else text, missing)

@@ -12,7 +12,15 @@ from roofline.training.estimate import TrainingEstimate
 from roofline.work.recipe import RECIPES
 from roofline.work.training import V_SHAPED, Training
 
-OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tuple[str, ...], ...]
+
+class MadeBy(NamedTuple):
+    """An object that a Python config holds, which a call without arguments makes: its module and the call's name."""
+
+    module: str
+    name: str
+
+
+OptionValue: TypeAlias = bool | int | float | str | tuple[str, ...] | tuple[tuple[str, ...], ...] | MadeBy | None
 
 
 class ConfigEntry(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.declared.question import Settings
-from roofline.training.emit.sizes import ConfigEntry, OptionValue
+from roofline.training.emit.sizes import ConfigEntry, MadeBy, OptionValue
 
 
 def nested(settings: Iterable[ConfigEntry]) -> Settings:
@@ -48,12 +48,17 @@ def _yaml(table: Settings, depth: int) -> str:
 
 def python_text(settings: Iterable[ConfigEntry]) -> str:
     """Settings as a Python function that sets the fields of a config and returns it."""
-    lines = (f"    config.{name} = {_literal(value)}" for name, value in settings)
-    return "\n".join(["def planned(config):", *lines, "    return config", ""])
+    every = list(settings)
+    made = [value for _, value in every if isinstance(value, MadeBy)]
+    imports = (f"    from {x.module} import {x.name.partition('.')[0]}" for x in dict.fromkeys(made))
+    lines = (f"    config.{name} = {_literal(value)}" for name, value in every)
+    return "\n".join(["def planned(config):", *imports, *lines, "    return config", ""])
 
 
 def _literal(value: OptionValue) -> str:
     """A value in Python: lists for tuples."""
+    if isinstance(value, MadeBy):
+        return f"{value.name}()"
     return f"[{', '.join(map(_literal, value))}]" if isinstance(value, tuple) else repr(value)
 
 

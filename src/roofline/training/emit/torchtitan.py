@@ -1,4 +1,4 @@
-"""torchtitan: a function that sets fields of its `Trainer.Config` of 2026-02, by torchtitan/config/configs.py."""
+"""torchtitan 0.3: a function that sets fields of its `Trainer.Config`, by its config/configs.py and trainer.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from roofline.training.emit.sizes import (
     ConfigEntry,
     LayoutSizes,
+    MadeBy,
     Missing,
     Told,
     not_of_layout,
@@ -17,15 +18,19 @@ from roofline.training.estimate import TrainingEstimate
 
 SCHEDULES: Mapping[str, str] = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved1F1B",
                                   "zb-v": "ZBVZeroBubble", "dualpipev": "DualPipeV"}  # fmt: skip
-BACKENDS: Mapping[str, str] = {"deepep": "deepep", "alltoall": "standard"}
-"""Library that dispatches experts' tokens → `expert_parallel_comm_backend`."""
+BACKENDS: Mapping[str, str] = {"deepep": "deepep", "nvlink": "hybridep", "alltoall": "standard"}
+"""Library that dispatches experts' tokens → `moe_comm_backend` of the function that makes a model's config."""
 CONVERTERS: Mapping[str, str] = {
     "fp8": "Float8LinearConverter, tensorwise", "fp8-mixed": "Float8LinearConverter, tensorwise",
     "mxfp8": "MXLinearConverter, mxfp8_cublas",
 }  # fmt: skip
 """Recipe → the converter of products, and its recipe."""
-ROTATIONS: Mapping[str, str] = {"ring": "alltoall", "all_gather": "allgather"}
-"""Exchange of keys and values in context parallelism → `context_parallel_rotate_method`."""
+CHECKPOINTING = "torchtitan.distributed.activation_checkpoint"
+"""Module of the classes whose configs say what runs again."""
+
+
+IMPLEMENTATIONS: Mapping[str, str] = {"adamw": "fused", "adamw-bf16": "fused_opt_states_bf16"}
+"""Optimizer → implementation of the config's AdamW."""
 
 
 def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
@@ -36,19 +41,15 @@ def torchtitan_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     yield from _sharding(e, n)
     yield ConfigEntry("parallelism.tensor_parallel_degree", n.tp)
     yield ConfigEntry("parallelism.context_parallel_degree", n.cp)
-    if n.cp > 1 and e.asked.layout.exchange in ROTATIONS:
-        yield ConfigEntry("parallelism.context_parallel_rotate_method", ROTATIONS[e.asked.layout.exchange])
-    elif n.cp > 1:
-        yield Missing(f"exchange {e.asked.layout.exchange}: torchtitan rotates or gathers keys and values")
+    if n.cp > 1 and e.asked.layout.exchange != "all_gather":
+        yield Missing(f"exchange {e.asked.layout.exchange}: torchtitan gathers keys and values (exchange=all_gather)")
     if n.ep > 1:
         yield ConfigEntry("parallelism.expert_parallel_degree", n.ep)
-        if n.etp in (1, n.tp):
-            yield ConfigEntry("parallelism.expert_tensor_parallel_degree", n.etp)
         backend = BACKENDS.get(e.engine.dispatcher)
-        if backend is None:
-            yield Missing(f"dispatcher {e.engine.dispatcher}: torchtitan has an all-to-all and DeepEP")
-        else:
-            yield ConfigEntry("parallelism.expert_parallel_comm_backend", backend)
+        where = "torchtitan has an all-to-all, DeepEP and HybridEP"
+        if backend is not None:
+            where = f"moe_comm_backend={backend!r} of the function that makes the model's config"
+        yield Missing(f"dispatcher {e.engine.dispatcher}: {where}")
     yield from _pipeline(e, n)
     yield from _recomputation(e)
     yield from _precision(e)
@@ -98,29 +99,28 @@ def model_parts(chunks: tuple[int, ...]) -> tuple[tuple[str, ...], ...]:
     """Names of torchtitan's modules in each chunk.
 
     >>> model_parts((1, 2))
-    (('tok_embeddings', 'layers.0'), ('layers.1', 'layers.2', 'norm', 'output'))
+    (('tok_embeddings', 'layers.0'), ('layers.1', 'layers.2', 'norm', 'lm_head'))
     """
     starts = [sum(chunks[:i]) for i in range(len(chunks))]
     parts = [[f"layers.{k}" for k in range(start, start + many)] for start, many in zip(starts, chunks, strict=True)]
     parts[0].insert(0, "tok_embeddings")
-    parts[-1] += ["norm", "output"]
+    parts[-1] += ["norm", "lm_head"]
     return tuple(tuple(part) for part in parts)
 
 
 def _recomputation(e: TrainingEstimate) -> Told:
-    """Activation recomputation: whole layers, every n-th layer, or every second product (`op`)."""
-    what, every = recompute_words(e.step), getattr(e.step, "recompute_every", None)
-    if what == "full" and every is not None:
-        yield ConfigEntry("activation_checkpoint.mode", "selective")
-        yield ConfigEntry("activation_checkpoint.selective_ac_option", str(every))
-    elif what == "op":
-        yield ConfigEntry("activation_checkpoint.mode", "selective")
-        yield ConfigEntry("activation_checkpoint.selective_ac_option", "op")
-    elif what in ("none", "full"):
-        yield ConfigEntry("activation_checkpoint.mode", what)
+    """Activation recomputation: whole layers, or every second product (`op`)."""
+    what, step = recompute_words(e.step), e.step
+    classes = {"full": "FullAC.Config", "op": "SelectiveAC.Config"}
+    if what in classes:
+        yield ConfigEntry("activation_checkpoint", MadeBy(CHECKPOINTING, classes[what]))
     else:
-        yield ConfigEntry("activation_checkpoint.mode", "none")
-        yield Missing(f"recompute {what}: torchtitan runs whole layers again, every so many, or op by op")
+        yield ConfigEntry("activation_checkpoint", None)
+        if what != "none":
+            yield Missing(f"recompute {what}: torchtitan runs whole layers again, or op by op")
+    for name in ("recompute_every", "recompute_layers"):
+        if getattr(step, name) is not None:
+            yield Missing(f"{name} {getattr(step, name)}: torchtitan runs all layers again or none")
 
 
 def _precision(e: TrainingEstimate) -> Told:
@@ -138,14 +138,14 @@ def _precision(e: TrainingEstimate) -> Told:
 def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
     """Optimizer, overlap, loss and offloading to the host."""
     layout, step = e.asked.layout, e.step
-    if e.optimizer == "adamw":
-        yield ConfigEntry("optimizer.name", "AdamW")
+    if e.optimizer in IMPLEMENTATIONS:
+        yield ConfigEntry("optimizer.implementation", IMPLEMENTATIONS[e.optimizer])
     else:
-        yield Missing(f"optimizer {e.optimizer}: torchtitan has AdamW")
+        yield Missing(f"optimizer {e.optimizer}: AdamW, or DistMuon in optimizer.param_groups")
     if getattr(step, "optimizer_in_backward", False):
-        yield Missing("optimizer in the backward pass: OptimizersInBackwardContainer.Config, a Python object")
+        yield Missing("optimizer in the backward pass: of no setting")
     if overlaps(step, "tp") and n.tp > 1:
-        yield ConfigEntry("parallelism.enable_async_tensor_parallel", True)
+        yield ConfigEntry("compile.enable_async_tensor_parallel", True)
         yield ConfigEntry("compile.enable", True)
     if set(step.offload) == {"parameters", "gradients", "optimizer"}:
         yield ConfigEntry("training.enable_cpu_offload", True)
@@ -155,8 +155,8 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Missing("no overlap: FSDP sends beside the passes")
     if n.tp > 1 and not layout.sp:
         yield Missing("tp without sp: torchtitan's tensor parallelism splits norms and residuals too")
-    if n.ep > 1 and n.etp not in (1, n.tp):
-        yield Missing(f"etp={n.etp}: torchtitan's experts have no tensor parallelism or that of the rest, {n.tp}")
+    if n.ep > 1 and n.etp > 1:
+        yield Missing(f"etp={n.etp}: torchtitan's experts that are shared out have no tensor parallelism")
     if layout.capacity is not None:
         yield Missing(f"capacity {layout.capacity:g}: torchtitan drops no tokens")
     if e.loss != "eager":

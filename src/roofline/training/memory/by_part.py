@@ -13,10 +13,11 @@ from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.training.breakdown import module_of
 from roofline.training.estimate import Stage, TrainingEstimate
+from roofline.training.layouts.validation import kept_in_flight
+from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.memory import sharing, two_ended
 from roofline.training.memory.saved_activations import op_bytes
 from roofline.training.memory.workspace import parameters, stored
-from roofline.training.validation import kept_in_flight
 from roofline.work.training import Training, with_batch
 
 LAYER_INPUTS = "inputs of layers"
@@ -83,14 +84,20 @@ def _stage(e: TrainingEstimate, stage: int | None) -> Stage:
 def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: str) -> Iterator[tuple[str, float]]:
     """Bytes of one term of each module's state, before rounding of shards."""
     step, layout = e.step, e.asked.layout
-    precision, zero, wide = step.precision, layout.zero, sharing(step, layout)
+    zero, wide = layout.zero, sharing(step, layout)
     for module, n in every:
         alone = [(module, n)]
         if term == "weights":
             yield module.name, float(sum(p.bytes(f, wide, zero >= 3) for f, p in stored(alone, step).items()))
         elif not module.frozen:
-            fmt, least = (precision.gradients, 2) if term == "gradients" else (precision.optimizer, 1)
-            yield module.name, float(parameters(alone).bytes(fmt, wide, zero >= least))
+            yield (
+                module.name,
+                float(
+                    parameters(alone).bytes(step.precision.gradients, wide, zero >= 2)
+                    if term == "gradients"
+                    else state_bytes(alone, step, wide, zero >= 1)
+                ),
+            )
 
 
 def _kept(rank: Model, micro: Training) -> Iterator[tuple[str, float]]:

@@ -8,15 +8,18 @@ from typing import ClassVar
 
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Figured, Units
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
 from roofline.model.model import Model
+from roofline.model.modules import Module
+from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.memo import Shared
 from roofline.training.memory.saved_activations import LayerBytes, kept_bytes, kept_of, layer_bytes, layers_away
 from roofline.training.memory.workspace import (
     Parameters,
     Working,
+    adding_up,
     ending_of,
     largest_matrix,
     parameters,
@@ -144,9 +147,14 @@ class TrainingMemory(Figured):
         return TrainingMemory(**{f.name: shaped(getattr(self, f.name), shape) for f in fields(self)})
 
 
+def held(*ranks: Model) -> list[tuple[Module, Count]]:
+    """The modules of the stages that a rank holds, each with its number of occurrences."""
+    return [x for rank in ranks for x in rank.modules()]
+
+
 def trained(*ranks: Model) -> Parameters:
     """The parameters that train, over the stages that a rank holds."""
-    return parameters((module, n) for rank in ranks for module, n in rank.modules() if not module.frozen)
+    return parameters((module, n) for module, n in held(*ranks) if not module.frozen)
 
 
 def two_ended(step: Training, stages: int) -> bool:
@@ -198,7 +206,7 @@ def memory_of(
     """
     shared = shared or Shared()
     again, zero = micro.recompute, layout.zero
-    state = shared.of("state", (zero, kind), lambda: _state_of(rank, micro, layout))
+    state = shared.of("state", (zero, adding_up(micro, layout), kind), lambda: _state_of(rank, micro, layout))
     keeps = shared.of("keeps", (again, kind), lambda: _keeps_of(rank, micro, layout, known))
     peak, ending = shared.of("moments", (again, zero >= 3, kind), lambda: _moments_of(keeps, rank, micro, layout))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
@@ -216,10 +224,10 @@ def _moments_of(keeps: RankKeeps, rank: Model, micro: Training, layout: Layout) 
 
 
 def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:
-    precision, zero, learning, sharers = micro.precision, layout.zero, trained(rank), sharing(micro, layout)
+    zero, sharers = layout.zero, sharing(micro, layout)
     away = micro.offload
     weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), sharers, zero >= 3)
-    optimizer = 0 if "optimizer" in away else learning.bytes(precision.optimizer, sharers, zero >= 1)
+    optimizer = 0 if "optimizer" in away else state_bytes(held(rank), micro, sharers, zero >= 1)
     return RankState(weights, _gradients_of(rank, micro, sharers), optimizer)
 
 
@@ -265,6 +273,7 @@ def _loss_shared_out(rank: Model, micro: Training, layout: Layout) -> Count:
 def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
     """Bytes of the gradients that a rank keeps between the micro-batches of a step.
 
+    Those of a chunk are whole while they add up over micro-batches in a row, and while they are reduced.
     With the optimizer in the backward pass only the largest gradient; without synchronisation until the last
     micro-batch all of them, in the format in which they are reduced.
     """
@@ -276,7 +285,8 @@ def _gradients_of(rank: Model, micro: Training, layout: Layout) -> Count:
         return fmt.bytes(ceil_div(sizes, layout.sharers) if layout.zero >= 2 else sizes)
     if micro.no_sync:
         return learning.bytes(reduced_in(micro), layout, False)
-    return learning.bytes(fmt, layout, layout.zero >= 2)
+    shares, whole = learning.bytes(fmt, layout, layout.zero >= 2), adding_up(micro, layout)
+    return shares + whole * learning.bytes(fmt, layout, False) if whole else shares
 
 
 def _several(degree: Count) -> Count:

@@ -29,6 +29,10 @@ WORKSPACES = 2 * 2**25
 `getChosenWorkspaceSize`), and 32 MiB of TransformerEngine's (pytorch/module/base.py)."""
 
 
+BEING_REDUCED = 2
+"""Chunks whose gradients are whole: one whose gradients add up, and one whose are being reduced meanwhile."""
+
+
 @dataclass(frozen=True)
 class Parameters:
     """Parameters of a rank; those of experts apart, because fewer ranks hold copies of them."""
@@ -229,6 +233,16 @@ def _before_added(modules: Iterable[m.Module], micro: Training) -> Count:
 def reduced_in(micro: Training) -> Format:
     """The format in which gradients are reduced."""
     return FORMATS[micro.reduce_format or micro.recipe.gradients]
+
+
+def in_a_row(step: Training, layout: Layout) -> int:
+    """Micro-batches in a row on one chunk whose gradients are reduced together, under ZeRO-2."""
+    return layout.pp if step.schedule == "interleaved" and layout.zero == 2 and not step.no_sync else 1
+
+
+def adding_up(step: Training, layout: Layout) -> float:
+    """Share of a stage's gradients that is whole while those of micro-batches in a row add up and are reduced."""
+    return min(BEING_REDUCED / layout.vp, 1) if in_a_row(step, layout) > 1 else 0
 
 
 def largest_matrix(modules: Iterable[m.Module]) -> Count:

@@ -13,14 +13,15 @@ from roofline.inference.contention import Contention
 from roofline.inference.deployment import Deployment
 from roofline.inference.span import NOTHING, Span
 from roofline.kernels.collectives import collective
+from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.training.estimate import Stage
 from roofline.training.host import to_host
 from roofline.training.memory.memory import sharing, trained, two_ended
 from roofline.training.memory.workspace import parameters
 from roofline.training.passes import axes_beside
-from roofline.training.replicas.muon import whole_bytes
 from roofline.training.replicas.traffic import gathered_of, gradient_format, times_of
+from roofline.training.replicas.whole_matrices import whole_bytes
 from roofline.work.training import V_SHAPED, Training
 
 
@@ -51,9 +52,11 @@ def sent_between(stages: Sequence[Stage], deployment: Deployment, step: Training
         ("experts", layout.ranks // (layout.ep * layout.expert_tp), layout.ep * layout.expert_tp),
     ):
         sharers = layout.sharers if part == "dense" else layout.expert_sharers
-        if step.optimizer.rounds:
+        if step.optimizer.rounds or step.optimizer.sides:
             rest = zip(stages, learning, strict=True)
-            whole = _along([whole_bytes(s.holds, of, layout, part == "experts") for s, of in rest], axes)
+            whole = _along(
+                [whole_bytes(s.holds, of, layout, part == "experts", step.optimizer) for s, of in rest], axes
+            )
             apart = apart + _sent("all_gather", whole, sharers, stride, deployment)
         grads = _along([gradient.bytes(getattr(p, part)) for p in learning], axes)
         weights = _along([sum(f.bytes(getattr(p, part)) for f, p in by_format.items()) for by_format in gathers], axes)
@@ -90,14 +93,19 @@ def _of_tables(stages: Sequence[Stage], deployment: Deployment, step: Training, 
 
 
 def between_replicas(
-    stages: Sequence[Stage], sent: SentBetween, step: Training, zero: int, micro_batches: Count, contention: Contention
+    stages: Sequence[Stage],
+    sent: SentBetween,
+    step: Training,
+    layout: Layout,
+    micro_batches: Count,
+    contention: Contention,
 ) -> tuple[Span, Span]:
     """Exposed seconds per step of gradient reduction and weight gathering, on the stage where they add most.
 
     All distinct stages at once, along the first axis; communication that is sent apart overlaps with nothing. Sharded
     gradients are reduced after every micro-batch, because a rank cannot accumulate gradients it does not keep
     (DeepSpeed, runtime/engine.py, `allreduce_gradients`: from stage 2 on in every backward pass, below it only in the
-    step's last).
+    step's last), except for micro-batches in a row on one chunk (`in_a_row`).
     """
     layers = [max(1, sum(int(n) for _, n in s.rank.blocks)) for s in stages]
     forward = _over([s.turns.forward for s in stages], sent.axes)
@@ -108,9 +116,9 @@ def between_replicas(
     def exposed(seconds: Span, behind: Span) -> Span:
         return _exposed(seconds, behind, many, contention) if "dp" in axes_beside(step) else seconds
 
-    times = times_of(step, zero, micro_batches)
+    times = times_of(step, layout, micro_batches)
     alone = exposed(gathered, back)  # a backward pass without a reduction
-    both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back)
+    both = exposed(gathered + reduced if some(times.backward > 0) else reduced, back.times(times.row))
     reduction = both.times(times.reduced) + alone.times(most(times.backward - times.reduced, 0))
     return _worst(reduction + sent.apart, exposed(gathered, forward).times(times.forward))
 

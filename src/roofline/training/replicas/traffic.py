@@ -9,8 +9,9 @@ With N ranks that shard a weight and D sets of them (HSDP), the parameters of a 
     ZeRO-0   all-reduce gradients once a step
 
 (arXiv:1910.02054 §7; torch/distributed/fsdp/_fully_shard). With `no_sync` gradients are reduced only in the last
-micro-batch. Offloaded weights come from the host before they are gathered; offloaded gradients go to the host after
-they are reduced.
+micro-batch. Under ZeRO-2 an interleaved pipeline of p stages runs a chunk over p micro-batches in a row, adds up their
+gradients and reduces them once (arXiv:2211.05953 §4.2, depth-first schedule). Offloaded weights come from the host
+before they are gathered; offloaded gradients go to the host after they are reduced.
 """
 
 from __future__ import annotations
@@ -19,28 +20,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, some
+from roofline.declared.maths import Count, ceil_div, some
 from roofline.layout.layout import Layout
 from roofline.model.formats import Format
 from roofline.model.model import Model
-from roofline.training.memory.workspace import Parameters, reduced_in, travelling
+from roofline.training.memory.workspace import Parameters, in_a_row, reduced_in, travelling
 from roofline.work.training import Training
 
 
 @dataclass(frozen=True)
 class Times:
-    """How often per step a rank gathers weights for the forward pass, for the backward pass, and reduces gradients."""
+    """How often per step a rank gathers weights for the forward pass, for the backward pass, and reduces gradients.
+
+    `row`: micro-batches whose gradients add up before they are reduced, beside whose passes a reduction runs.
+    """
 
     forward: Count
     backward: Count
     reduced: Count
+    row: int = 1
 
 
-def times_of(step: Training, zero: int, micro_batches: Count) -> Times:
+def times_of(step: Training, layout: Layout, micro_batches: Count) -> Times:
     """Gathers and reductions per step."""
-    reduced = 1 if zero < 2 or step.no_sync else micro_batches
+    zero, row = layout.zero, in_a_row(step, layout)
+    reduced = 1 if zero < 2 or step.no_sync else ceil_div(micro_batches, row)
     if zero < 3:
-        return Times(1 if zero else 0, 0, reduced)
+        return Times(1 if zero else 0, 0, reduced, row)
     return Times(micro_batches, micro_batches if step.reshard else 0, reduced)
 
 

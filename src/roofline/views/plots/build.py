@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TypeAlias
 
 import numpy as np
 
+from roofline.declared.errors import InputError
 from roofline.declared.result import FigureValue
 from roofline.declared.units import share, whole
 from roofline.engines.engine import Engine
 from roofline.hardware.chip import Chip
 from roofline.inference.deployment import Deployment
 from roofline.inference.step import Estimate
+from roofline.kernels.power import draw_of, energy_balance, work_per_joule
 from roofline.model.model import Model
 from roofline.model.modules import Add, Module
 from roofline.model.summary import GROUPS, in_words, layer_stack
@@ -22,7 +24,7 @@ from roofline.serving.simulate.simulation import Simulation
 from roofline.views.plots import data as d
 from roofline.views.text.inference.analysis import step_text
 from roofline.views.text.inference.estimate import deployment_text
-from roofline.whatif.markers import By, formats, points, time_shares, work_shares
+from roofline.whatif.markers import By, Point, formats, points, time_shares, work_shares
 from roofline.whatif.search.memory import MemoryCurve
 from roofline.whatif.sensitivity.tornado import KINDS, Answer, OperatingPoint
 from roofline.whatif.sweep.branches import lanes
@@ -102,21 +104,69 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
 def roofline_plot(timed: Sequence[NamedEstimate], by: By = "ops", links: bool = False) -> d.RooflinePlot:
     """Named steps in one or several places as points under the roofs of the chips."""
     panels: list[d.Panel] = []
-    deployments = list(dict.fromkeys(t.deployment for t in timed))
-    for deployment, text in zip(deployments, deployment_names(deployments), strict=True):
-        steps = [t for t in timed if t.deployment == deployment]
-        placed = tuple(
-            d.RooflinePoint(t.name if by == "phases" else p.label, t.name if by == "phases" else p.group, t.name,
-                            p.intensity, p.performance, p.light, p.share)
-            for t in steps for p in points(t.estimate, by)
-        )  # fmt: skip
+    for whose, steps in _places(timed):
+        deployment = steps[0].deployment
+        placed = tuple(_placed(t, p, by, p.performance, p.light) for t in steps for p in points(t.estimate, by))
         vector = any(p.group in VECTOR_GROUPS for p in placed)
-        whose = text if deployment.chips == 1 else f"one of {text}"
         drawn = roof(deployment.chip, formats(t.estimate for t in steps), links, vector)
         panels.append(d.Panel(replace(drawn, chip=whose), placed))
     title = _title(timed[0].estimate.analysis)
     alone = f" · {panels[0].roof.chip}" if len(panels) == 1 else ""
     return d.RooflinePlot(f"{title}{alone}", tuple(panels), _note(timed, by), all(t.fits for t in timed))
+
+
+def _places(timed: Sequence[NamedEstimate]) -> Iterator[tuple[str, list[NamedEstimate]]]:
+    """The steps of each place, with the name of the chip that does them."""
+    deployments = list(dict.fromkeys(t.deployment for t in timed))
+    for deployment, text in zip(deployments, deployment_names(deployments), strict=True):
+        steps = [t for t in timed if t.deployment == deployment]
+        yield text if deployment.chips == 1 else f"one of {text}", steps
+
+
+def _placed(t: NamedEstimate, p: Point, by: By, performance: float, light: float) -> d.RooflinePoint:
+    """A point of a step, named by its phase where a point is a phase."""
+    label, group = (t.name, t.name) if by == "phases" else (p.label, p.group)
+    return d.RooflinePoint(label, group, t.name, p.intensity, performance, light, p.share)
+
+
+ARCH = 97
+"""Places at which an arch is worked out."""
+BEYOND = 4.0
+"""Factor between the outermost point or ridge and the ends of an arch."""
+
+
+def energy_plot(timed: Sequence[NamedEstimate], by: By = "ops") -> d.EnergyPlot:
+    """Named steps in one or several places as points under the energy arches of the chips.
+
+    Raises InputError for a chip whose power is not known.
+    """
+    panels: list[d.EnergyPanel] = []
+    for whose, steps in _places(timed):
+        chip = steps[0].deployment.chip
+        draw = draw_of(chip)
+        if draw is None:
+            raise InputError("on", chip.id, "a chip whose TDP is known, for a picture of energy")
+        placed = tuple(
+            _placed(t, p, by, p.work_per_joule, p.light_per_joule)
+            for t in steps for p in points(t.estimate, by)
+            if p.work_per_joule is not None and p.light_per_joule is not None
+        )  # fmt: skip
+        peaks = [(f, chip.peak(f), chip.ridge(f)) for f in formats(t.estimate for t in steps) if f in chip.peaks]
+        reach = [*(p.intensity for p in placed), *(ridge for _, _, ridge in peaks)]
+        intensity = np.geomspace(min(reach) / BEYOND, max(reach) * BEYOND, ARCH)
+        arches = tuple(
+            d.EnergyArch(
+                f, _floats(intensity), _floats(work_per_joule(draw, chip, peak, intensity)),
+                float(work_per_joule(draw, chip, peak, np.inf)), ridge, energy_balance(draw, chip, peak),
+            )
+            for f, peak, ridge in sorted(peaks, key=lambda item: -item[1])
+        )  # fmt: skip
+        panels.append(d.EnergyPanel(whose, arches, placed, draw.most, draw.low, draw.high, draw.grade))
+    title = _title(timed[0].estimate.analysis)
+    alone = f" · {panels[0].chip}" if len(panels) == 1 else ""
+    boards = "; ".join(f"{p.chip}: × {p.low:g} to {p.high:g}, grade {p.grade}" for p in panels)
+    note = f"{_note(timed, by)} · joules of one board with its memory; 80 % of boards draw {boards}"
+    return d.EnergyPlot(f"{title}{alone}", tuple(panels), note, all(t.fits for t in timed))
 
 
 def _title(a: Analysis) -> str:

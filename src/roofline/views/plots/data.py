@@ -22,7 +22,7 @@ IN_NOTEBOOKS: list[Callable[[Any], str]] = []
 class Picture(Result):
     """Base of all pictures. `fits`: whether everything that is timed fits in memory."""
 
-    SCHEMA: ClassVar[str] = "roofline.plot/2"
+    SCHEMA: ClassVar[str] = "roofline.plot/3"
 
     def _repr_html_(self) -> str:
         """The picture for notebooks, as a separate image: the ids of several SVGs on one page would clash."""
@@ -106,6 +106,47 @@ class RooflinePlot(Picture):
 
     title: str
     panels: tuple[Panel, ...]
+    note: str = ""
+    fits: bool = True
+
+
+@dataclass(frozen=True)
+class EnergyArch:
+    """FLOP per joule that a chip attains in a format over FLOP/B. `most`: at infinitely many FLOP/B. `ridge`: FLOP/B
+    at which FLOPs and bytes take as long; `balance`: as many joules."""
+
+    label: str
+    intensity: tuple[float, ...]
+    work_per_joule: tuple[float, ...]
+    most: float
+    ridge: float
+    balance: float
+
+
+@dataclass(frozen=True)
+class EnergyPanel:
+    """One chip's arches and the points under them; `watts` is of its board, with the factors that hold 80 % of boards
+    and the grade."""
+
+    chip: str
+    arches: tuple[EnergyArch, ...]
+    points: tuple[RooflinePoint, ...]
+    watts: float
+    low: float
+    high: float
+    grade: str
+
+
+@dataclass(frozen=True, repr=False)
+class EnergyPlot(Picture):
+    """Work per joule over arithmetic intensity, with a panel for each chip. `performance` and `light` of its points
+    are FLOP per joule."""
+
+    kind: ClassVar[Literal["energy"]] = "energy"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "panels", "note", "fits"), "")
+
+    title: str
+    panels: tuple[EnergyPanel, ...]
     note: str = ""
     fits: bool = True
 
@@ -546,7 +587,31 @@ class RowsPlot(Picture):
         return self.unit if self.unit in ("s", "B", "FLOP", "J") else ""
 
 
+@dataclass(frozen=True)
+class RatioLine:
+    """What was measured on a system: its name, and predicted / measured at 10, 50 and 90 % of the rows in each series;
+    None where the series has none."""
+
+    label: str
+    ratios: tuple[tuple[float, float, float] | None, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class RatiosPlot(Picture):
+    """Predictions over measurements, a line for each system; `series`: ways to predict the same rows."""
+
+    kind: ClassVar[Literal["ratios"]] = "ratios"
+    FIGURES: ClassVar[Units] = dict.fromkeys(("kind", "title", "series", "lines", "note"), "")
+    NAMES: ClassVar[Mapping[str, str]] = {"lines": "systems"}
+
+    title: str
+    series: tuple[str, ...]
+    systems: tuple[RatioLine, ...]
+    note: str = ""
+    fits: bool = True
+
+
 Plot: TypeAlias = (
     RooflinePlot | SharesPlot | SweepPlot | MemoryPlot | ParametersPlot | MapPlot | BarsPlot | TornadoPlot | DiagramPlot
-    | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot
+    | SimulationPlot | StepMemoryPlot | FrontPlot | RowsPlot | RatiosPlot | EnergyPlot
 )  # fmt: skip

@@ -32,7 +32,9 @@ from roofline.work.analysis import analyze
 from roofline.work.step import PHASES, Phase, Step, decode, prefill
 from roofline.work.training import Training
 
-PictureKind: TypeAlias = Literal["roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram"]
+PictureKind: TypeAlias = Literal[
+    "roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy"
+]
 MOST_DRAWN_MACHINES, MOST_DRAWN_STEPS = 32, 32
 """Largest numbers of machines and steps in a picture."""
 TOKENS = 1024
@@ -139,6 +141,7 @@ def plot(
       map         decode over batch × context on one chip
       tornado     what each knob does to a prefill and a decode of `batch` sequences of `context` tokens on one chip
       diagram     the model's modules, from embedding to head
+      energy      `points` of named `steps` under the energy roofline of the chips: FLOP per joule over FLOP/B
     `model`: a Model, its name, path or config. `steps` without a value: a prefill and a decode of `context` tokens
     (1024) at `batch`, which is that of all replicas. With a layout work and bytes are those of one rank.
     Raises InputError for what is not understood, and for a file that cannot be written.
@@ -195,6 +198,11 @@ def _roofline(r: Wanted) -> d.Plot:
     return build.roofline_plot(_timed(r), r.points, r.links)
 
 
+def _energy(r: Wanted) -> d.Plot:
+    r.machines()
+    return build.energy_plot(_timed(r), r.points)
+
+
 def _shares(r: Wanted) -> d.Plot:
     timed = _timed(r)
     if timed:
@@ -243,5 +251,5 @@ def _tornado(r: Wanted) -> d.Plot:
 KINDS: Mapping[str, Callable[[Wanted], d.Plot]] = {
     "roofline": _roofline, "shares": _shares, "sweep": _sweep, "memory": _memory,
     "parameters": lambda r: build.parameters_plot(r.model), "map": _map, "tornado": _tornado,
-    "diagram": lambda r: build.diagram_plot(r.model),
+    "diagram": lambda r: build.diagram_plot(r.model), "energy": _energy,
 }  # fmt: skip

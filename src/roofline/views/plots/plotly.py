@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from math import log10
 from textwrap import wrap
@@ -16,6 +16,7 @@ from roofline.declared.units import binary, brief, seconds, share, whole
 from roofline.extras import install_line
 from roofline.views.plots import data as d
 from roofline.views.plots.draw.canvas import even_ticks, powers_of_two
+from roofline.views.plots.draw.energy import reach
 from roofline.views.plots.draw.roofline import Range, frame
 from roofline.views.plots.style import GROUP_ORDER, MAP_COLOURS, PLOTLY_MARKERS, Style, colours_of, marker_of
 
@@ -151,6 +152,43 @@ def _roof(figure: Figure, roof: d.DrawnRoof, span: Range, low: float, style: Sty
         )  # fmt: skip
 
 
+def energy_page(plot: d.EnergyPlot, style: Style) -> Figure:
+    """Every chip's arches with its points; hovering shows a point's figures."""
+    columns = 1 if len(plot.panels) == 1 else 2
+    rows = ceil_div(len(plot.panels), columns)
+    titles = [p.chip for p in plot.panels] if columns > 1 else None
+    shared = {"shared_xaxes": "all", "shared_yaxes": "all"}
+    figure = _grid(rows, columns, subplot_titles=titles, vertical_spacing=0.28 / rows, **shared)
+    across, up = reach(plot)
+    figure.update_xaxes(**_log_axis(across, 14 // columns, PLAIN), range=list(map(log10, across)))
+    figure.update_yaxes(**_log_axis(up, 20 // rows), range=list(map(log10, up)))
+    figure.update_yaxes(title="Work per joule (FLOP/J)", col=1)
+    for i, panel in enumerate(plot.panels):
+        at = {"row": i // columns + 1, "col": i % columns + 1}
+        figure.update_xaxes(title="Arithmetic intensity (FLOP/B)", showticklabels=True, **at)
+        for arch in panel.arches:
+            text = f"{arch.label} at most {brief(arch.most, 'FLOP/J')}, as many joules at {brief(arch.balance)} FLOP/B"
+            figure.add_scatter(
+                x=list(arch.intensity), y=list(arch.work_per_joule), name=text, hoverinfo="name", mode="lines",
+                showlegend=False, line={"color": style.colours.ink, "width": 2}, **at,
+            )  # fmt: skip
+        _grouped(figure, panel.points, [p for other in plot.panels for p in other.points], style, at, i == 0, "FLOP/J")
+    return figure
+
+
+def _grouped(
+    figure: Figure, points: Sequence[d.RooflinePoint], every: Sequence[d.RooflinePoint], style: Style,
+    at: Mapping[str, int], shown: bool, unit: str,
+) -> None:  # fmt: skip
+    """The points of a panel by group and phase, in the colours and markers that `every` point has."""
+    colours = colours_of((p.group for p in every), style.colours)
+    markers = marker_of((p.phase for p in every), PLOTLY_MARKERS)
+    for group, phase in dict.fromkeys((p.group, p.phase) for p in points):
+        marks = [p for p in points if (p.group, p.phase) == (group, phase)]
+        name = group if group == phase else f"{group} · {phase}"
+        _points(figure, marks, name, colours[group], markers[phase], shown, at, unit)
+
+
 def _points(
     figure: Figure,
     points: list[d.RooflinePoint],
@@ -159,6 +197,7 @@ def _points(
     marker: str,
     shown: bool,
     at: Mapping[str, int],
+    unit: str = "FLOP/s",
 ) -> None:
     light_x: list[float | None] = []
     light_y: list[float | None] = []
@@ -174,8 +213,8 @@ def _points(
         x=[p.intensity for p in points], y=[p.performance for p in points], mode="markers", name=name, showlegend=shown,
         marker={"symbol": marker, "color": colour, "size": [8 + 30 * p.share**0.5 for p in points], "opacity": 0.85},
         text=[
-            f"<b>{p.label}</b> · {p.phase}<br>expected {brief(p.performance, 'FLOP/s')}<br>"
-            f"speed of light {brief(p.light, 'FLOP/s')}<br>{p.intensity:.4g} FLOP/B<br>"
+            f"<b>{p.label}</b> · {p.phase}<br>expected {brief(p.performance, unit)}<br>"
+            f"speed of light {brief(p.light, unit)}<br>{p.intensity:.4g} FLOP/B<br>"
             f"{share(p.share, 1)} of the step's time"
             for p in points
         ], hovertemplate="%{text}<extra></extra>", **common,
@@ -485,9 +524,36 @@ def rows_page(plot: d.RowsPlot, style: Style) -> Figure:
     return figure
 
 
+def ratios_page(plot: d.RatiosPlot, style: Style) -> Figure:
+    """A bar of each system from 10 to 90 % of its rows, with a mark at the median; hovering shows the values."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for k, name in enumerate(plot.series):
+        known = [(line.label, line.ratios[k]) for line in plot.systems]
+        drawn = [(label, ratios) for label, ratios in known if ratios is not None]
+        figure.add_scatter(
+            x=[middle for _, (_, middle, _) in drawn], y=[label for label, _ in drawn], name=name, mode="markers",
+            marker={"color": style.colours.palette[k], "symbol": PLOTLY_MARKERS[k], "size": 8},
+            error_x={
+                "array": [high - middle for _, (_, middle, high) in drawn],
+                "arrayminus": [middle - low for _, (low, middle, _) in drawn], "width": 0,
+            },
+            customdata=[(low, high) for _, (low, _, high) in drawn],
+            hovertemplate="%{y}<br>median %{x:.3g}, 10 to 90 % %{customdata[0]:.3g} to %{customdata[1]:.3g}"
+            f"<extra>{name}</extra>",
+        )  # fmt: skip
+    ends = [end for line in plot.systems for ratios in line.ratios if ratios is not None for end in ratios]
+    figure.add_vline(x=1.0, line={"color": style.colours.ink, "width": 1})
+    figure.update_xaxes(title="Predicted / measured", **_log_axis([0.5, 2.0, *ends], 12, PLAIN))
+    figure.update_yaxes(autorange="reversed", automargin=True)
+    return figure
+
+
 DRAWN: Mapping[type, Callable[[Any, Style], Figure]] = {
     d.RooflinePlot: roofline_page, d.SharesPlot: shares_page, d.SweepPlot: sweep_page, d.MemoryPlot: memory_page,
     d.ParametersPlot: parameters_page, d.MapPlot: decode_map_page, d.BarsPlot: bars, d.TornadoPlot: tornado_page,
     d.DiagramPlot: diagram_page, d.SimulationPlot: simulation_page,
     d.StepMemoryPlot: step_memory_page, d.FrontPlot: front_page, d.RowsPlot: rows_page,
+    d.RatiosPlot: ratios_page, d.EnergyPlot: energy_page,
 }  # fmt: skip

@@ -76,7 +76,9 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
     """Kind of plot → Matplotlib function that draws it."""
     from roofline.views.plots.draw import charts
     from roofline.views.plots.draw import diagram as draw_diagram
+    from roofline.views.plots.draw import energy as draw_energy
     from roofline.views.plots.draw import front as draw_front
+    from roofline.views.plots.draw import ratios as draw_ratios
     from roofline.views.plots.draw import roofline as draw_roofline
     from roofline.views.plots.draw import rows as draw_rows
     from roofline.views.plots.draw import simulation as draw_simulation
@@ -90,5 +92,6 @@ def renderers() -> Mapping[type, Callable[[Any, Style], Any]]:
         d.MapPlot: draw_sweep.draw_map, d.BarsPlot: charts.draw_bars, d.TornadoPlot: draw_tornado.draw_tornado,
         d.DiagramPlot: draw_diagram.draw_diagram, d.SimulationPlot: draw_simulation.draw_simulation,
         d.StepMemoryPlot: draw_step_memory.draw_step_memory, d.FrontPlot: draw_front.draw_front,
-        d.RowsPlot: draw_rows.draw_rows,
+        d.RowsPlot: draw_rows.draw_rows, d.RatiosPlot: draw_ratios.draw_ratios,
+        d.EnergyPlot: draw_energy.draw_energy,
     }  # fmt: skip

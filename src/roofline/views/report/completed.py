@@ -12,9 +12,9 @@ from roofline.engines.engine import Engine
 from roofline.inference.deployment import Deployment
 from roofline.model.model import Model
 from roofline.model.precision import Precision
-from roofline.views.report.section import Section
-from roofline.views.report.sections import MAKERS, report_sections
-from roofline.views.report.subject import Report
+from roofline.views.report.parts.section import Section
+from roofline.views.report.parts.sections import MAKERS, report_sections
+from roofline.views.report.parts.subject import Report
 from roofline.views.text.inference.analysis import OfModel
 from roofline.views.text.inference.estimate import deployment_text
 

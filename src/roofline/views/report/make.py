@@ -15,7 +15,7 @@ from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.views.files.atomic import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.views.report.completed import Finished, OnSection, finished
-from roofline.views.report.subject import report_on
+from roofline.views.report.parts.subject import report_on
 from roofline.views.report.write import ENDINGS, TableForm, as_markdown, fill_tables, write_tables
 from roofline.whatif.search.recommendations import USUAL_BATCH, BatchSizes
 

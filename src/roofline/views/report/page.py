@@ -9,9 +9,9 @@ from pathlib import Path
 
 from roofline.declared.sanitize import inert_line
 from roofline.views.report.completed import Finished, OnSection
+from roofline.views.report.parts.section import Section, anchor
+from roofline.views.report.parts.summary import CHANGES_TABLE, cards, limits, verdict_lines
 from roofline.views.report.picture import InlinePicture, inline_picture, theme_styles
-from roofline.views.report.section import Section, anchor
-from roofline.views.report.summary import CHANGES_TABLE, cards, limits, verdict_lines
 from roofline.views.text.tables import Table
 
 TEMPLATE, STYLES = (Path(__file__).with_name(name) for name in ("report.html.j2", "report.css"))

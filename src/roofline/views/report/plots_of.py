@@ -6,7 +6,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
 from roofline.views.plots import data as d
 from roofline.views.plots.make import DrawnOn, PictureKind, plot
-from roofline.views.report.subject import Report
+from roofline.views.report.parts.subject import Report
 
 
 def report_plot(r: Report, kind: PictureKind, **options: Given) -> d.Plot:

@@ -14,7 +14,7 @@ from roofline.views.plots.style import Style
 from roofline.views.plots.write import write
 from roofline.views.report.completed import Finished
 from roofline.views.report.mermaid import mermaid
-from roofline.views.report.section import Section, anchor
+from roofline.views.report.parts.section import Section, anchor
 from roofline.views.text.tables import Table, markdown
 
 ENDINGS = (".html", ".md", ".json")

@@ -63,7 +63,8 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
             if plan is None:
                 break
             plans.append(plan)
-    return tuple(replace(plan, limits=limits) for plan in plans)
+    whole = (replace(plan, limits=limits) for plan in plans)
+    return tuple(plan.answered(plan.evaluated()) if plan.prefill is None else plan for plan in whole)
 
 
 def _alone(space: SiteSpace, demand: Load) -> float:

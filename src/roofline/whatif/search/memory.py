@@ -15,7 +15,7 @@ from roofline.engines.engine import Engine
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.deployment import Deployment, Machine
 from roofline.inference.fit import Fit
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import setup
 from roofline.model.model import Model
 from roofline.whatif.sweep.crossovers import Values, longest_context

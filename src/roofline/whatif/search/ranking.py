@@ -13,15 +13,18 @@ import numpy as np
 
 from roofline.declared.groups import LIMITED, Load
 from roofline.declared.result import Figured, Units
+from roofline.serving.server import SHORT
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.serving.followed import followed_plans, known_numbers
 from roofline.whatif.search.serving.plans import ServingPlan, Site
 from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
 from roofline.whatif.search.serving.replicas import aggregated, lightest
 from roofline.whatif.search.serving.space import Looked, SiteSpace, all_looked
 
-SURE, FEWER = 0.9, 25
-"""Probability of keeping the limits that a recommended plan aims for, and how many smaller concurrencies are tried."""
+SURE, FEWER, FEWER_FOLLOWED = 0.9, 25, 5
+"""Probability of keeping the limits that a recommended plan aims for, and how many smaller concurrencies are tried; of
+servers that are followed, fewer."""
 
 OFF = 0.2
 """Relative error of the closed form's percentiles against those of a simulation."""
@@ -31,6 +34,8 @@ for means and for percentiles; and how many plans are tried.
 """
 
 
+LOOSER = 1.25
+"""Times as long times by the formula as limits allow, with which a server that is followed is still looked at."""
 UNTIMED = Looked((), 0, 0, (("time", 1),), 0, None)
 """The outcome at a site, or a pair of sites, for which no time was left."""
 
@@ -89,10 +94,14 @@ class Ranked:
         least_rate = plan.requests_per_second * (1 - error_of(self.plans[0])) / ratio
         each = plan.replicas if plan.prefill is None else 1
         most = plan.concurrency // each
-        numbers = each * np.unique(np.rint(np.linspace(max(1, most // 4), most, FEWER)).astype(np.int64))
+        followed = int(plan.demand.output_tokens) <= SHORT and plan.prefill is None
+        numbers = np.rint(np.linspace(max(1, most // 4), most, FEWER_FOLLOWED if followed else FEWER)).astype(np.int64)
+        if followed:
+            numbers = np.array([*(known_numbers(plan, int(n))[0] for n in numbers[:-1]), most])
+        numbers = each * np.unique(numbers)
         answer = plan.evaluated(numbers)
-        fewer = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
-        enough = [p for p in fewer if p.requests_per_second >= least_rate and p.keeps]
+        eased = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
+        enough = [p for p in eased if p.requests_per_second >= least_rate and p.keeps]
         sure = [p for p in enough if p.chance >= SURE and _use_with_room(p) <= 1]
         return sure[-1] if sure else min(enough, key=_use_with_room, default=plan)
 
@@ -184,19 +193,38 @@ def _pool_sites(space: SiteSpace) -> Iterator[tuple[Site, Site]]:
 
 
 def ranked_plans(
-    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim
+    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim, again: int = 0
 ) -> Ranked:  # fmt: skip
-    """The plans that keep the limits, sorted by the objective and then by simplicity, and the outcome of the search."""
-    looked = all_looked(list(_looked(space, demand, limits, kinds, aim)))
-    return Ranked(aim, tuple(sorted(looked.plans, key=lambda p: (aim.least(p), *simplicity(p)))), looked)
+    """The plans that keep the limits, sorted by the objective and then by simplicity, and the outcome of the search.
+
+    `again`: how many are looked at again at least, where servers are followed; 0 leaves the formula's figures.
+    """
+    looked = all_looked(list(_looked(space, demand, limits, kinds, aim, again)))
+
+    def order(plan: ServingPlan) -> tuple[float, ...]:
+        return aim.least(plan), *simplicity(plan)
+
+    plans = sorted(looked.plans, key=order)
+    if again and (int(demand.output_tokens) <= SHORT or demand.rate is not None):
+        plans = sorted(followed_plans(space, plans, limits, aim, again), key=order)
+    return Ranked(aim, tuple(plans), looked)
 
 
-def _looked(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim) -> Iterator[Looked]:
+def _looser(limits: Limits, demand: Load) -> Limits:
+    """Limits for the formula's figures where servers are followed that have a load: such a server may be faster."""
+    if int(demand.output_tokens) > SHORT or not demand.given:  # the formula answers
+        return limits
+    return replace(limits, ttft=LOOSER * limits.ttft, tpot=LOOSER * limits.tpot, latency=LOOSER * limits.latency)
+
+
+def _looked(
+    space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim, again: int
+) -> Iterator[Looked]:
     """The outcome at each site and pair of sites, until the time of the search has ended; the first always."""
-    number = 0
+    number, looser = 0, limits if not again else _looser(limits, demand)
     for site in space.sites if "aggregated" in kinds else ():
         number += 1
-        yield UNTIMED if number > 1 and space.clock.is_over else aggregated(space, site, demand, limits, aim.faster)
+        yield UNTIMED if number > 1 and space.clock.is_over else aggregated(space, site, demand, looser, aim.faster)
     for site, prefill in product(space.sites, space.sites) if "disaggregated" in kinds else ():
         if prefill.how.id == site.how.id:
             number += 1

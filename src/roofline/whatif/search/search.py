@@ -29,8 +29,8 @@ from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.hardware.cluster import MOST, cluster_named
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Cost, tariff
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Cost, tariff
 from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named
@@ -239,7 +239,7 @@ def search(
     for name in group_settings(Load):
         if np.shape(getattr(demand, name)):
             raise InputError(name, getattr(demand, name), "one number")
-    space, kinds = _space(decoder_of(model), choices, bill, images)
+    space, kinds = _space(decoder_of(model, images), choices, bill, images)
     space.clock.progress = progress
     space.clock.start()
     objective = ranking.objective
@@ -252,7 +252,7 @@ def search(
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
     aim = OBJECTIVES[objective]
-    ranked = ranked_plans(space, demand, limits, kinds, aim)
+    ranked = ranked_plans(space, demand, limits, kinds, aim, again=ranking.top)
     if ranked.plans and aim.least(ranked.plans[0]) == inf:
         raise InputError("objective", objective, aim.needs)
     missed: tuple[ServingPlan, ...] = ()

@@ -30,23 +30,23 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.engines.engine import trainer_named
-from roofline.inference.bill import BY_ENERGY, Bill, MeanPower
+from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import is_several
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model
-from roofline.training.candidates import MICROS, Candidates, Recomputed, TimedLayouts, first_of, recomputations
-from roofline.training.degrees import machine_sizes
 from roofline.training.estimate import TrainingEstimate
+from roofline.training.layouts.candidates import MICROS, Candidates, Recomputed, TimedLayouts, first_of, recomputations
+from roofline.training.layouts.degrees import machine_sizes
+from roofline.training.layouts.validation import check_run_again
 from roofline.training.memory.memo import Shared
-from roofline.training.run import Run, RunOptions, run
+from roofline.training.runs.run import Run, RunOptions, run
 from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
 from roofline.training.steps import estimated
 from roofline.training.train import asking, recomputed_of, schedules_of
-from roofline.training.validation import check_run_again
 from roofline.work.recipe import Recipe
 from roofline.work.training import USUAL, StepOptions, TrainingOptions, training, training_step
 

@@ -11,7 +11,7 @@ from math import inf
 from roofline.declared.bracketing import TOLERANCE
 from roofline.declared.checks import numbers
 from roofline.declared.errors import InputError
-from roofline.inference.cost import Tariff, tariff
+from roofline.inference.cost.cost import Tariff, tariff
 from roofline.serving.simulate.tables.parsers import spelled
 from roofline.whatif.query.condition import Clause, Compared, FigureName, NumberClause
 from roofline.whatif.query.parsing import other_side, side_text

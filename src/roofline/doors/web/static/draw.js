@@ -43,21 +43,32 @@ export async function roofline(node, plot, click) {
     x: [low, c.peak / slope.bandwidth, high], y: [low * slope.bandwidth, c.peak, c.peak], mode: "lines", name: `${c.label} ${si(c.peak, "FLOP/s")}`,
     line: { width: 2, color: muted, dash: c.vector ? "dot" : "solid" }, hoverinfo: "name",
   }));
-  const groups = [...new Set(panel.points.map((p) => p.group))];
-  const named = spaced(panel.points);
+  await underRoof(node, lines, panel.points, "FLOP/s", [low, high], peak, click);
+}
+
+export async function energy(node, plot, click) {
+  const panel = plot.panels[0], muted = css("--muted");
+  const lines = panel.arches.map((a) => ({ x: a.intensity, y: a.work_per_joule, mode: "lines", name: `${a.label} ${si(a.most, "FLOP/J")}`, line: { width: 2, color: muted }, hoverinfo: "name" }));
+  const { intensity } = panel.arches[0];
+  await underRoof(node, lines, panel.points, "FLOP/J", [intensity[0], intensity.at(-1)], Math.max(...panel.arches.map((a) => a.most)), click);
+}
+
+// Points under the lines of a roof, by group; a click on one names its op.
+async function underRoof(node, lines, points, unit, [low, high], peak, click) {
+  const groups = [...new Set(points.map((p) => p.group))], named = spaced(points);
   const dots = groups.map((group) => {
-    const of = panel.points.filter((p) => p.group === group);
+    const of = points.filter((p) => p.group === group);
     return {
       x: of.map((p) => p.intensity), y: of.map((p) => p.performance), mode: "markers+text", name: group, text: of.map((p) => (named.has(p) ? p.label : "")), textposition: "bottom right",
       textfont: { size: 11 }, marker: { size: of.map((p) => 9 + 26 * Math.sqrt(p.share)), color: colour(group), opacity: 0.85, line: { width: 1, color: css("--card") } },
-      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, "FLOP/s"), share(p.share), si(p.light, "FLOP/s"), p.label]),
+      customdata: of.map((p) => [si(p.intensity, "FLOP/B"), si(p.performance, unit), share(p.share), si(p.light, unit), p.label]),
       hovertemplate: "<b>%{customdata[4]}</b><br>%{customdata[0]}<br>%{customdata[1]} (≤ %{customdata[3]})<br>%{customdata[2]}<extra></extra>",
     };
   });
   const ticks = { type: "log", tickformat: "~s" };
   await picture(node, [...lines, ...dots], {
     xaxis: { ...ticks, title: { text: "FLOP/B" }, range: [Math.log10(low), Math.log10(high)] },
-    yaxis: { ...ticks, title: { text: "FLOP/s" }, range: [Math.log10(Math.min(...panel.points.map((p) => p.performance)) / 6), Math.log10(peak * 3)] },
+    yaxis: { ...ticks, title: { text: unit }, range: [Math.log10(Math.min(...points.map((p) => p.performance)) / 6), Math.log10(peak * 3)] },
   });
   node.removeAllListeners("plotly_click");
   node.on("plotly_click", (event) => event.points[0].customdata && click(event.points[0].customdata[4]));

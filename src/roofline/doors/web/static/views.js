@@ -44,6 +44,7 @@ export function readCards(e) {
   const card = cardOf(e.memory.fits), real = cardOf(true), passes = e.passes > 1 ? ` · ${whole(e.passes)} ${t("passes")}` : "";
   return cardsOf(
     card(t("latencyofbatch"), time(e.latency.expected), between(e.latency)),
+    ...(e.input_latency === null ? [] : [card(t("latencyofinput"), time(e.input_latency.mean), `p99 ${time(e.input_latency.p99)} · ${t("meanbatch")} ${significant(e.mean_batch, 3)}`)]),
     card(t("inputrate"), significant(e.inputs_per_second, 3), `${whole(e.batch)} × ${whole(e.positions)} ${t("positions")}${passes}`),
     real(t("memory"), si(e.memory.total, "B"), `${t("ofcapacity")} ${si(e.memory.capacity, "B")}`, e.memory.fits ? "" : "bad"),
     card(`USD ${t("perinputs")}`, usd(e.usd_per_million_inputs), e.usd_per_hour === null ? "" : `${usd(e.usd_per_hour)} ${t("anhour")}`),
@@ -54,7 +55,7 @@ export function readCards(e) {
 async function encoding(node, s, signal, changed) {
   const known = await ask("limits", asks.limits(s), signal);
   learn(known);
-  const fields = make("div", { class: "pair" }, number("encodeBatch", t("inputsatonce"), 1, 1e6, changed), ...(known.positions === null ? [number("encodeTokens", t("tokensofeach"), 1, 1e6, changed)] : []), ...(known.steps.includes("denoise") ? [number("passes", t("passes"), 1, 1000, changed)] : []));
+  const fields = make("div", { class: "pair" }, number("encodeBatch", t("inputsatonce"), 1, 1e6, changed), number("encodeRate", t("inputsarriving"), 0, 1e9, changed), ...(known.positions === null ? [number("encodeTokens", t("tokensofeach"), 1, 1e6, changed)] : []), ...(known.steps.includes("denoise") ? [number("passes", t("passes"), 1, 1000, changed)] : []));
   const top = panel(t("encoding"), t("encodingnote"), fields);
   if (!document.querySelector("#view #more-encodeBatch")) node.replaceChildren(top);
   const e = await ask("encode", asks.encode(s), signal), fits = e.memory.fits;
@@ -77,10 +78,12 @@ async function overview(node, s, signal) {
 }
 
 async function roofline(node, s, signal) {
-  const [plot, estimate, analysis] = await Promise.all([ask("plot", asks.plot(s), signal), ask("estimate", asks.estimate(s), signal), ask("analyze", asks.analyze(s), signal)]);
+  const unknown = (error) => { if (signal.aborted) throw error; return null; };  // of a chip whose power is not known
+  const [plot, estimate, analysis, joules] = await Promise.all([ask("plot", asks.plot(s), signal), ask("estimate", asks.estimate(s), signal), ask("analyze", asks.analyze(s), signal), ask("plot", asks.energy(s), signal).catch(unknown)]);
   const fits = estimate.memory.fits;
   const [drawn, frame] = pictured("Roofline", unreal(fits, localised(plot.note))), formula = make("div", { "aria-live": "polite" });
   const show = (op) => explained(formula, op).catch((error) => formula.replaceChildren(panel(given(op), error.message)));
+  const [burnt, arch] = pictured(t("energyroofline"), unreal(fits, localised(joules?.note ?? "")));
   const rows = opRows(estimate, analysis);
   const ops = table([
     { name: t("op"), of: (r) => r.name }, { name: t("kind"), of: (r) => r.kind }, { name: t("block"), of: (r) => r.block }, { name: t("layers"), of: (r) => r.layers, text: whole },
@@ -88,8 +91,8 @@ async function roofline(node, s, signal) {
     { name: t("share"), of: (r) => r.share, text: share, bar: true }, { name: t("bound"), of: (r) => r.bound }, { name: t("grade"), of: (r) => r.grade, text: (v) => struck(fits, v), word: true },
   ], rows, { click: (r) => show(r.name), filter: true, by: 6, name: t("operations") });
   const taken = rows.map((r) => ({ op: r.name, kind: r.kind, block: r.block, layers: r.layers, flops: r.flops, bytes: r.bytes, seconds: r.seconds, bound: r.bound, grade: r.grade }));
-  node.replaceChildren(basis(estimate), drawn, formula, panel(t("operations"), t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
-  await draw.roofline(frame, plot, show);
+  node.replaceChildren(basis(estimate), drawn, formula, ...(joules ? [burnt] : []), panel(t("operations"), t("clickop"), ops, make("div", { class: "actions" }, button("CSV", () => save("operations.csv", csv(taken), "text/csv")))));
+  await Promise.all([draw.roofline(frame, plot, show), joules ? draw.energy(arch, joules, show) : null]);
 }
 
 async function memory(node, s, signal) {

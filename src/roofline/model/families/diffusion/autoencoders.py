@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import function, product
 from roofline.model.families.blocks.encoders import at, encoder, tower
+from roofline.model.families.blocks.images.denoisers import function, product
+from roofline.model.families.blocks.images.resnets import Residual, Sides, convolution, group_norm, plain_attention
 from roofline.model.families.blocks.norms import plain_rms, rms
-from roofline.model.families.blocks.resnets import Residual, Sides, convolution, group_norm, plain_attention
 from roofline.model.families.diffusion.cross_attention import linear_attention
 from roofline.model.families.diffusion.mm_dit import bare
 from roofline.model.families.registry import complete

@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import prod
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import (
+from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.images.denoisers import (
     StreamSizes,
     act_of,
     affine,
@@ -22,7 +23,6 @@ from roofline.model.families.blocks.denoisers import (
     sequence,
     two_products,
 )
-from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
 from roofline.model.families.diffusion.mm_dit import denoiser, head_sizes, layers, video_patches
 from roofline.model.families.registry import complete

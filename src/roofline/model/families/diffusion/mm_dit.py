@@ -7,7 +7,8 @@ from dataclasses import replace
 from math import prod
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.denoisers import (
+from roofline.model.families.blocks.encoders import at, at_one, encoder
+from roofline.model.families.blocks.images.denoisers import (
     StreamSizes,
     act_of,
     double,
@@ -23,7 +24,6 @@ from roofline.model.families.blocks.denoisers import (
     sequence,
     two_products,
 )
-from roofline.model.families.blocks.encoders import at, at_one, encoder
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, plain_rms, rms
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model

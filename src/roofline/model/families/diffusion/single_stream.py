@@ -6,7 +6,9 @@ from dataclasses import replace
 from math import ceil, prod
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import (
+from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.feed_forward import mlp
+from roofline.model.families.blocks.images.denoisers import (
     StreamSizes,
     act_of,
     double,
@@ -22,8 +24,6 @@ from roofline.model.families.blocks.denoisers import (
     sequence,
     two_products,
 )
-from roofline.model.families.blocks.encoders import at, at_one
-from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.norms import layer_norm, plain_layer_norm, rms
 from roofline.model.families.diffusion.cross_attention import modulation_table, plane, sides_of, wan
 from roofline.model.families.diffusion.mm_dit import denoiser, doubles, head_sizes, layers, singles, video_patches

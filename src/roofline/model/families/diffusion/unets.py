@@ -6,10 +6,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.denoisers import feed_forward, function, latents, product, prompt, two_products
 from roofline.model.families.blocks.encoders import at, at_one
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.resnets import (
+from roofline.model.families.blocks.images.denoisers import (
+    feed_forward,
+    function,
+    latents,
+    product,
+    prompt,
+    two_products,
+)
+from roofline.model.families.blocks.images.resnets import (
     Residual,
     Sides,
     Transformer,
@@ -17,6 +23,7 @@ from roofline.model.families.blocks.resnets import (
     group_norm,
     plain_attention,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.diffusion.mm_dit import denoiser
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at_one, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer, position_table
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     Sight,
     TokensBeside,
     classifier,
@@ -25,6 +23,8 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.layers import layer, position_table
+from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import efficientnet_sight

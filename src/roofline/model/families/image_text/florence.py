@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.convolutions import chain, conv, everywhere, in_groups, residual
 from roofline.model.families.blocks.encoders import at, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer, position_table
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv, everywhere, in_groups, residual
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     image_model,
@@ -22,6 +19,9 @@ from roofline.model.families.blocks.sight import (
     sees_all,
     stage_sizes,
 )
+from roofline.model.families.blocks.layers import layer, position_table
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.image_text.image_to_text import bart_decoder
 from roofline.model.families.registry import complete

@@ -8,10 +8,10 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.vision import TowerStage, Vit, section_of, streamed
 from roofline.model.families.blocks.layers import causal_lm, layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.blocks.sizes import Dims, dims
-from roofline.model.families.blocks.vision import TowerStage, Vit, section_of, streamed
 from roofline.model.families.registry import complete
 from roofline.model.families.towers.fixed_resolution import square_vision
 from roofline.model.families.towers.resampled import resampled, unapplied

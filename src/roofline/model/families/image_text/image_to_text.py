@@ -11,9 +11,7 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer, position_table
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     Sight,
     image_model,
     over,
@@ -25,6 +23,8 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.layers import layer, position_table
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.image_text.clip import bert_words, contrastive_model, shared_projection
 from roofline.model.families.registry import WHOLES, complete

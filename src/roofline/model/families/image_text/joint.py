@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, transposed
 from roofline.model.families.blocks.encoders import at, at_one, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.joint import of_images, one_sequence, words_and_image
-from roofline.model.families.blocks.layers import again, layer, position_table
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, transposed
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     TokensBeside,
@@ -33,6 +29,10 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.joint import of_images, one_sequence, words_and_image
+from roofline.model.families.blocks.layers import again, layer, position_table
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense, masked_words
 from roofline.model.families.image_text.clip import (

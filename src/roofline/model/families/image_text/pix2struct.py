@@ -6,9 +6,9 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.sight import read_part
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.blocks.seq2seq import sublayers
-from roofline.model.families.blocks.sight import read_part
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.image_text.image_to_text import writes
 from roofline.model.families.registry import complete

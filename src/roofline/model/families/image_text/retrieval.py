@@ -9,9 +9,9 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at_one, patch_embedding, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.sight import read_part
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import read_part
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.blocks.text_heads import acted, dense
 from roofline.model.families.image_text.clip import shared_projection

@@ -10,11 +10,7 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import HEADS, Dims
-from roofline.model.families.blocks.vision import (
-    SOUND,
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     listed_sizes,
@@ -24,13 +20,18 @@ from roofline.model.families.blocks.vision import (
     sees,
     streamed,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.speech.whisper import attention_of_whisper
 from roofline.model.families.towers.native_resolution import dots_vision, muse_projector, muse_vision
 from roofline.model.families.towers.qwen_vl import qwen2_5_vl, qwen3_vl
+from roofline.model.families.towers.spoken import qwen2_5_talker, qwen2_5_waves, qwen3_talker, qwen3_waves
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Module, Modules
+from roofline.model.sound import SOUND
 
 ACT = "activation_function|hidden_act"
 
@@ -202,12 +203,21 @@ def qwen2_5_omni_audio(c: Config) -> TowerStages:
 
 @towers("qwen2_5_omni_thinker", "qwen2_5_omni")
 def qwen2_5_omni(outer: Config, text: Model) -> Iterator[Tower]:
-    """Qwen2.5-Omni (arXiv:2503.20215): the tower of Qwen2.5-VL, and an audio encoder."""
+    """Qwen2.5-Omni (arXiv:2503.20215): the tower of Qwen2.5-VL, an audio encoder, and what speaks."""
     thinker = _thinker(outer)
     if thinker.raw.get("vision_config") is not None:
         yield from streamed(qwen2_5_vl(section_of(thinker, "vision_config")), IMAGES)
     if thinker.raw.get("audio_config") is not None:
         yield from streamed(qwen2_5_omni_audio(section_of(thinker, "audio_config")), SOUND)
+    if _speaks(outer) and outer.get("talker_config") is not None:
+        yield from qwen2_5_talker(section_of(outer, "talker_config"))
+        yield from qwen2_5_waves(section_of(outer, "token2wav_config"))
+
+
+def _speaks(outer: Config) -> bool:
+    """Whether the checkpoint holds what speaks."""
+    outer.mark_read("talker_config", "token2wav_config", "code2wav_config")
+    return outer.flag("enable_audio_output", True)
 
 
 def _thinker(outer: Config) -> Config:
@@ -276,12 +286,15 @@ def qwen3_asr(outer: Config, text: Model) -> Iterator[Tower]:
 
 @towers("qwen3_omni_moe_thinker", "qwen3_omni_moe")
 def qwen3_omni_towers(outer: Config, text: Model) -> Iterator[Tower]:
-    """Qwen3-Omni (arXiv:2509.17765): the tower of Qwen3-VL, and an audio encoder."""
+    """Qwen3-Omni (arXiv:2509.17765): the tower of Qwen3-VL, an audio encoder, and what speaks."""
     thinker = _thinker(outer)
     if thinker.raw.get("vision_config") is not None:
         yield from streamed(qwen3_vl(section_of(thinker, "vision_config")), IMAGES)
     if thinker.raw.get("audio_config") is not None:
         yield from streamed(qwen3_omni_audio(section_of(thinker, "audio_config")), SOUND)
+    if _speaks(outer) and outer.get("talker_config") is not None:
+        yield from qwen3_talker(section_of(outer, "talker_config"))
+        yield from qwen3_waves(section_of(outer, "code2wav_config"))
 
 
 # -- Fun-ASR, Muse -------------------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -24,7 +23,9 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
 from roofline.model.families.registry import complete, towers
+from roofline.model.families.vision.fastvit import SIDE, VARIANTS, fastvit
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Attention, Learned, Linear, Modules, Norm
@@ -254,14 +255,11 @@ def cohere2_vision(outer: Config, text: Model) -> Iterator[Tower]:
     yield from beside((part, fixed(block, (part.positions or 1) // four)))
 
 
-@towers("deepseek_vl", "janus")
+@towers("deepseek_vl")
 def deepseek_vl(outer: Config, text: Model) -> Iterator[Tower]:
-    """DeepSeek-VL (arXiv:2403.05525): two products, or as many as Janus's config says."""
-    part, c = backbone(outer), section_of(outer, "vision_config")
-    janus = outer.raw.get("model_type") == "janus"
-    outputs, deep = (c.size("projection_dim"), c.size("depth", 2)) if janus else (text.hidden, 2)
-    act = activation(c, default="gelu") if janus else "gelu"
-    block = projection("projector", (part.width, *[outputs] * deep), act=act)
+    """DeepSeek-VL (arXiv:2403.05525): two products."""
+    part = backbone(outer)
+    block = projection("projector", (part.width, text.hidden, text.hidden))
     yield from beside((part, fixed(block, part.positions or 1)))
 
 
@@ -299,3 +297,21 @@ def lfm2_vl(outer: Config, text: Model) -> Iterator[Tower]:
             TowerStage("projector", wide, (projection("projector", sizes, act=act, bias=bias, norm=norm, split=four),)),
         )
     )
+
+
+# -- FastVLM -------------------------------------------------------------------------------------------------------
+@towers("fast_vlm")
+def fast_vlm(outer: Config, text: Model) -> Iterator[Tower]:
+    """FastVLM (arXiv:2412.13303): FastViT by its name in timm, every position of its last map, two products."""
+    c = section_of(outer, "vision_config")
+    named = c.text("architecture", "fastvit_mci3", VARIANTS)
+    c.mark_read("do_pooling", "num_classes", "label_names", "pretrained_cfg", "global_pool")
+    outer.mark_read("vision_feature_select_strategy", "vision_feature_layer", "image_seq_length")
+    merged = c.section("model_args").flag("inference_mode")
+    c.mark_read("model_args")
+    blocks, x = fastvit(named, c.inputs.height or SIDE, c.inputs.width or SIDE, merged=merged)
+    sizes = (c.size("hidden_size", x.channels), text.hidden, text.hidden)
+    act, bias = activation(outer, "projector_hidden_act", "gelu"), outer.flag("multimodal_projector_bias", True)
+    block = projection("projector", sizes, act=act, bias=bias)
+    project = TowerStage("projector", text.hidden, (Block("projector", at(x.positions, block.modules)),))
+    yield from streamed((TowerStage("vision", x.channels, tuple(blocks), x.positions), project), IMAGES)

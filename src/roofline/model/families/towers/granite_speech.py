@@ -9,13 +9,14 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import mlp
+from roofline.model.families.blocks.images.vision import TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import SOUND, TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.resampled import qformer, unapplied
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Convolution, Linear, Modules, RelativeBias
+from roofline.model.sound import SOUND
 
 
 @sees(alone=("granite_speech_encoder", "granite_speech_plus_encoder"))

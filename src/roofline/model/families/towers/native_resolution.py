@@ -10,10 +10,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, plain_rms, rms
-from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -27,6 +24,9 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, per_head, plain_per_head, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.qwen_vl import glm_tower, glm_vit, qwen2_5_vl
 from roofline.model.images import IMAGES
@@ -438,18 +438,3 @@ def gemma4_vision(c: Config) -> TowerStages:
     pool = at(count // square, (Linear(name="pool", inputs=count, outputs=width, tied=True),))
     c.flag("standardize")
     yield TowerStage("vision", width, (front, *[block] * layers, Block("pool", pool)), count)
-
-
-@towers("gemma4")
-def gemma4_towers(outer: Config, text: Model) -> Iterator[Tower]:
-    """Gemma 4 (Google, 2026): images where the config has a tower; a norm without weights, and one product."""
-    if outer.get("vision_config") is None:
-        return
-    c = section_of(outer, "vision_config")
-    (part,) = gemma4_vision(c)
-    count = (part.positions or 1) // c.size("pooling_kernel_size", 3) ** 2
-    modules = at(
-        count,
-        (plain_rms("projector_norm", part.width), Linear(name="projector", inputs=part.width, outputs=text.hidden)),
-    )
-    yield from streamed((part, TowerStage("projector", text.hidden, (Block("projector", modules),))), IMAGES)

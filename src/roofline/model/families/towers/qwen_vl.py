@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.feed_forward import activation
-from roofline.model.families.blocks.norms import layer_norm, per_head, rms
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -22,6 +21,7 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.registry import towers
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower

@@ -14,11 +14,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
-    SOUND,
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     Vit,
     listed_sizes,
@@ -31,6 +27,9 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.audio import whisper_kin
 from roofline.model.families.towers.fixed_resolution import (
@@ -46,6 +45,7 @@ from roofline.model.families.towers.resampled import halved_sides, pooled_square
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
+from roofline.model.sound import SOUND
 
 _CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,
@@ -212,21 +212,57 @@ def _clip_of_positions(clip: Config, left: int) -> TowerStage:
         hidden_size=clip.size("width", 1024), num_hidden_layers=clip.size("layers", 24), intermediate_size=4096,
         num_attention_heads=clip.size("heads", 16), image_size=clip.size("image_size", 224),
     )  # fmt: skip
+    return clip_over(c, left)
+
+
+def clip_over(c: Config, left: int, *, own: bool = True) -> TowerStage:
+    """CLIP's layers over `left` positions that come from elsewhere; `own`: with its own patches, unused."""
     part = square_vision(c, vit(c, default_act="quick_gelu"), bias=False, before=layer_norm, token=True, last=())
-    own, *rest = part.blocks[0].modules
+    first, *rest = part.blocks[0].modules
     after = at(left + 1, (m for m in rest if isinstance(m, Norm)))
-    front = Block("patches", (replace(own, idle=True), *(m for m in rest if not isinstance(m, Norm)), *after))
-    return replace(part, blocks=(front, *part.blocks[1:]), positions=left + 1)
+    unused = (replace(first, idle=True),) if own else ()
+    front = Block("patches", (*unused, *(m for m in rest if not isinstance(m, Norm)), *after))
+    layers = (Block(b.name, at(left + 1, b.modules)) for b in part.blocks[1:])
+    return replace(part, blocks=(front, *layers), positions=left + 1)
 
 
 def _queries_of_qwen(width: int, left: int) -> TowerStage:
-    """The layers of Qwen2-0.5B (arXiv:2407.10671) over `left` positions and as many queries; two numbers of these."""
-    v = Vit(
-        24, width, 14, 4864, "silu", kv_heads=2, norm=rms, out_bias=False, gated=True, mlp_bias=False, rotary=True,
-    )  # fmt: skip
-    queries = Block("queries", (unapplied("queries", width, 256), unapplied("fewer_queries", width, 144)))
-    blocks = [Block(b.name, at(2 * left, b.modules)) for b in (*v.blocks, Block("norm", (rms("final_norm", width),)))]
-    return TowerStage("vision", width, (queries, *blocks), 2 * left)
+    """The layers of Qwen2-0.5B (arXiv:2407.10671), whose sizes the config does not say."""
+    return queries_over(Vit(24, width, 14, 4864, "silu", kv_heads=2), left)
+
+
+def queries_over(v: Vit, left: int) -> TowerStage:
+    """Qwen2's layers over `left` positions and as many queries; there are two numbers of these."""
+    v = replace(v, norm=rms, out_bias=False, gated=True, mlp_bias=False, rotary=True)
+    queries = Block("queries", (unapplied("queries", v.width, 256), unapplied("fewer_queries", v.width, 144)))
+    blocks = [Block(b.name, at(2 * left, b.modules)) for b in (*v.blocks, Block("norm", (rms("final_norm", v.width),)))]
+    return TowerStage("vision", v.width, (queries, *blocks), 2 * left)
+
+
+@towers("deepseek_ocr2", "unlimited_ocr")
+def ocr_of_transformers(outer: Config, text: Model) -> Iterator[Tower]:
+    """DeepSeek-OCR 2 (arXiv:2601.20552) and Unlimited-OCR (Baidu, 2026) under the keys of transformers.
+
+    Unlimited-OCR's CLIP has no patches of its own, and its projector reads SAM's positions beside CLIP's.
+    """
+    c, again = section_of(outer, "vision_config"), outer.raw.get("model_type") == "deepseek_ocr2"
+    sam, e = section_of(c, "sam_config"), section_of(c, "encoder_config")
+    width = e.size("hidden_size")
+    halves, left = halved_sides(
+        *patch_grid(sam), (sam.size("output_channels", 256), *listed_sizes(sam, "downsample_channels", (512, width)))
+    )
+    first = sam_tower(sam)
+    if again:
+        e.unused_sizes("vocab_size", "max_window_layers", "sliding_window")
+        second = queries_over(replace(vit(e, default_act="silu"), kv_heads=e.size("num_key_value_heads")), left)
+    else:
+        second = clip_over(e, left, own=False)
+    wide = width if again else width + listed_sizes(sam, "downsample_channels")[-1]
+    project = at(left, (Linear(name="projector", inputs=wide, outputs=text.hidden, bias=True),))
+    block = Block("projector", (*project, unapplied("separators", text.hidden, 1 if again else 2)))
+    yield from beside(
+        (replace(first, blocks=(*first.blocks, *halves)), second, TowerStage("projector", text.hidden, (block,)))
+    )
 
 
 # -- dots.ocr, Phi-3-vision, LLaVA -----------------------------------------------------------------------------------

@@ -11,10 +11,7 @@ from roofline.model.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm, rms
-from roofline.model.families.blocks.sizes import Dims
-from roofline.model.families.blocks.vision import (
+from roofline.model.families.blocks.images.vision import (
     TowerStage,
     TowerStages,
     Vit,
@@ -30,8 +27,11 @@ from roofline.model.families.blocks.vision import (
     streamed,
     vit,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm, rms
+from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete, towers
-from roofline.model.families.towers.fixed_resolution import backbone, clip_vision, siglip_vision, square_vision
+from roofline.model.families.towers.fixed_resolution import backbone, clip_vision, square_vision
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import (
@@ -546,14 +546,3 @@ def deepseek_vl_hybrid(outer: Config, text: Model) -> Iterator[Tower]:
         part, replace(sam, blocks=(*sam.blocks, more)),
         TowerStage("projector", text.hidden, (*blocks, Block("aligner", aligner))),
     ), IMAGES)  # fmt: skip
-
-
-# -- Phi -----------------------------------------------------------------------------------------------------------
-@towers("phi4_multimodal")
-def phi4_multimodal(outer: Config, text: Model) -> Iterator[Tower]:
-    """Phi-4-multimodal (arXiv:2503.01743): SigLIP over crops, averaged in squares of four, and a conformer."""
-    (part,) = siglip_vision(section_of(outer, "vision_config"))
-    left, width = ceil_div(part.positions or 1, 4), part.width
-    block = projection("projector", (width, text.hidden, text.hidden))
-    projector = Block("projector", (unapplied("separators", width, 2), *at(left, block.modules)))
-    yield from streamed((part, TowerStage("projector", width, (projector,))), IMAGES)

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import (
+from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.feed_forward import activation
+from roofline.model.families.blocks.images.convolutions import (
     MapStep,
     chain,
     conv,
@@ -18,10 +20,7 @@ from roofline.model.families.blocks.convolutions import (
     residual,
     squeeze,
 )
-from roofline.model.families.blocks.encoders import at, at_one
-from roofline.model.families.blocks.feed_forward import activation
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     classifier,
@@ -34,6 +33,7 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     stages_out,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.registry import complete
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model

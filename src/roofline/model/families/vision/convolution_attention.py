@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import chain, conv, in_groups
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv, in_groups
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     both_sides,
@@ -22,6 +19,9 @@ from roofline.model.families.blocks.sight import (
     same_length,
     stage_sizes,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import BACKBONE, CLASSIFIES, image_map, network
 from roofline.model.model import Block, Model

@@ -7,8 +7,7 @@ from math import prod
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at, at_one, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     IMAGE,
     Map,
     Sight,
@@ -23,6 +22,7 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     stages_out,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import BACKBONE, CLASSIFIES
 from roofline.model.model import Block, Model

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, residual, squeeze
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
+from roofline.model.families.blocks.images.convolutions import (
+    MapStep,
+    chain,
+    conv,
+    everywhere,
+    in_groups,
+    residual,
+    squeeze,
+)
+from roofline.model.families.blocks.images.sight import Map, Sight, head_of, image_model, stage_sizes
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import Map, Sight, head_of, image_model, stage_sizes
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import BACKBONE, divisible, image_map, network
 from roofline.model.model import Block, Model

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv
 from roofline.model.families.blocks.encoders import at, at_one
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv
+from roofline.model.families.blocks.images.sight import (
+    Map,
+    Sight,
+    classifier,
+    head_of,
+    image_model,
+    same_length,
+    stage_sizes,
+)
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import Map, Sight, classifier, head_of, image_model, same_length, stage_sizes
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import image_map
 from roofline.model.model import Block, Model

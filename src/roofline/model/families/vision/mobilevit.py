@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, in_groups, residual
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, in_groups, residual
+from roofline.model.families.blocks.images.sight import (
     Map,
     classifier,
     head_of,
@@ -17,6 +16,7 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     vision_layer,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.convnets import CLASSIFIES, divisible, image_map, network

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     both_sides,
@@ -21,6 +19,8 @@ from roofline.model.families.blocks.sight import (
     same_length,
     stage_sizes,
 )
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.registry import complete
 from roofline.model.heads import label_count
 from roofline.model.model import Block, Model

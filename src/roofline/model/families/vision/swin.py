@@ -5,9 +5,7 @@ from __future__ import annotations
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     IMAGE,
     Map,
     Sight,
@@ -24,6 +22,8 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     stages_out,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model

@@ -8,8 +8,7 @@ from roofline.model.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import rope_section
 from roofline.model.families.blocks.encoders import at, at_one, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     IMAGE,
     ONE_CLASS,
     Sight,
@@ -32,6 +31,7 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.model import Block, Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.declared.errors import InputError, nearest
-from roofline.serving.simulate.workload import CHAIN_TOKENS
+from roofline.serving.simulate.load.workload import CHAIN_TOKENS
 
 
 @dataclass(frozen=True)

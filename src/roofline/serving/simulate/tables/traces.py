@@ -15,12 +15,12 @@ from roofline.declared.errors import InputError
 from roofline.declared.spelling import LONGEST_TIME
 from roofline.extras import check_frames
 from roofline.model.sources.untrusted import printable
+from roofline.serving.simulate.load.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
 from roofline.serving.simulate.tables.columns import chain_column, id_column, time_column, whole_column
 from roofline.serving.simulate.tables.parsers import number_above
 from roofline.serving.simulate.tables.parts import TablePart
 from roofline.serving.simulate.tables.read import read_table
 from roofline.serving.simulate.tables.trace_formats import TraceFormat, format_of
-from roofline.serving.simulate.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks
 
 WINDOW = 2**16
 """Maximum number of rows by which a row may be out of order; fewer for rows with block ids."""

@@ -14,7 +14,7 @@ from roofline.declared.arrays import Array
 from roofline.declared.maths import ceil_div
 from roofline.declared.units import brief
 from roofline.views.plots import labels
-from roofline.views.plots.data import MOST_NAMED, Ceiling, DrawnRoof, Panel, RooflinePlot, RooflinePoint
+from roofline.views.plots.data import MOST_NAMED, Ceiling, DrawnRoof, EnergyPlot, Panel, RooflinePlot, RooflinePoint
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view
 from roofline.views.plots.style import Style, colours_of, marker_of
 
@@ -177,7 +177,20 @@ def _fill(
                 linestyle=style_of, zorder=2)  # fmt: skip
         taken.lines += labels.along(ax, (xs[0], ys[0]), (xs[1], ys[1]))
     inside = [p for p in panel.points if span[0] <= p.intensity <= span[1]]
-    every = [p for other in plot.panels for p in other.points]
+    draw_points(ax, style, [p for other in plot.panels for p in other.points], inside, taken)
+    named = _name_roof(ax, style, panel.roof, taken, last, first) + point_labels(ax, style, inside)
+    for label in labels.place(ax, named, taken, theme.paper):
+        if label.needed:
+            labels.write_labels(
+                ax, label.x, label.y, label.text, label.colour, label.size, theme.paper, ha="right", va="bottom"
+            )
+
+
+def draw_points(
+    ax: Axes, style: Style, every: Sequence[RooflinePoint], inside: Sequence[RooflinePoint], taken: labels.Taken
+) -> None:
+    """Draw the points that are inside the axes, with the colours and markers that `every` point has."""
+    theme = style.colours
     colours, markers = colours_of((p.group for p in every), theme), marker_of(p.phase for p in every)
     for point, size in _rings(inside):
         colour, marker = colours[point.group], markers[point.phase]
@@ -190,16 +203,14 @@ def _fill(
         ax.scatter([point.intensity], [point.performance], s=size, marker=marker, color=colour, edgecolor=theme.paper,
                    linewidth=0.6, zorder=5, alpha=0.92)  # fmt: skip
         taken.marks.append(labels.around_point(ax, point.intensity, point.performance, sqrt(size) / 2))
-    named = _name_roof(ax, style, panel.roof, taken, last, first)
-    named += [
-        labels.Label(text, p.intensity, p.performance, theme.ink, clear=sqrt(size_of(p)) / 2)
+
+
+def point_labels(ax: Axes, style: Style, inside: Sequence[RooflinePoint]) -> list[labels.Label]:
+    """Names of the points with the most time."""
+    return [
+        labels.Label(text, p.intensity, p.performance, style.colours.ink, clear=sqrt(size_of(p)) / 2)
         for p, text in _merged(ax, longest(inside))
     ]
-    for label in labels.place(ax, named, taken, theme.paper):
-        if label.needed:
-            labels.write_labels(
-                ax, label.x, label.y, label.text, label.colour, label.size, theme.paper, ha="right", va="bottom"
-            )
 
 
 def lines(roof: DrawnRoof, span: Range) -> list[tuple[tuple[tuple[float, float], tuple[float, float]], str]]:
@@ -378,7 +389,7 @@ def _name_slope(ax: Axes, style: Style, label: str, rate: float, peak: float, ta
 
 
 # -- the legend ----------------------------------------------------------------------------------------------------
-def entries(plot: RooflinePlot, style: Style) -> list[tuple[str, str, str]]:
+def entries(plot: RooflinePlot | EnergyPlot, style: Style) -> list[tuple[str, str, str]]:
     """Legend entries: colours of groups, markers of phases, and hollow marks."""
     points = [p for panel in plot.panels for p in panel.points]
     theme = style.colours

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.inference.cost import Spent
+from roofline.inference.cost.cost import Spent
 from roofline.inference.encode import Encoding
 
 

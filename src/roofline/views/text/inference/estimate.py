@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from roofline.declared.maths import Count
 from roofline.declared.units import counted, seconds, si
 from roofline.inference.deployment import Deployment
-from roofline.inference.memory import Memory
+from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import Span
 from roofline.inference.step import Estimate, OpTime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofline.declared.units import percent, si
-from roofline.views.plots.data import Panel, RooflinePlot, RooflinePoint
+from roofline.views.plots.data import EnergyPanel, EnergyPlot, Panel, RooflinePlot, RooflinePoint
 
 READING = "left of the ridge, memory bandwidth limits an op; right of it, compute does; no op is above the roof"
 
@@ -21,6 +21,24 @@ def _panel_lines(panel: Panel) -> Iterator[str]:
     for phase in dict.fromkeys(p.phase for p in panel.points):
         point = max((p for p in panel.points if p.phase == phase), key=lambda p: p.share)
         yield f"  {phase:<8}  {_point_text(point)}{_side(point, [c.ridge for c in ridges])}"
+
+
+def energy_text(plot: EnergyPlot) -> str:
+    """What each chip attains per joule, and the point with the most time in each phase."""
+    return "\n".join(line for panel in plot.panels for line in _energy_lines(panel))
+
+
+def _energy_lines(panel: EnergyPanel) -> Iterator[str]:
+    arches = ", ".join(
+        f"{si(a.most, 'FLOP/J')} in {a.label}, FLOPs and bytes take as many joules at {a.balance:.0f} FLOP/B"
+        for a in panel.arches
+    )  # fmt: skip
+    yield f"{panel.chip}: at most {arches}"
+    for phase in dict.fromkeys(p.phase for p in panel.points):
+        point = max((p for p in panel.points if p.phase == phase), key=lambda p: p.share)
+        reached = f"{si(point.performance, 'FLOP/J')} of {si(point.light, 'FLOP/J')} at the speed of light"
+        share = percent(point.share)
+        yield f"  {phase:<8}  {point.label}, {share} of the time: {point.intensity:,.3g} FLOP/B, {reached}"
 
 
 def _point_text(p: RooflinePoint) -> str:

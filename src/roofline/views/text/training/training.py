@@ -10,9 +10,9 @@ from roofline.declared.result import FigureValue, Result, Units
 from roofline.declared.units import counted, percent, seconds, share, si, tokens_text
 from roofline.training.breakdown import PHASES, Breakdown
 from roofline.training.estimate import Stage, TrainingEstimate
+from roofline.training.layouts.remedies import Fix
 from roofline.training.memory.by_part import RankBytes
-from roofline.training.remedies import Fix
-from roofline.training.run import Run
+from roofline.training.runs.run import Run
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import GRADES, span_text
 from roofline.views.text.tables import Column, Table

@@ -15,8 +15,8 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
-from roofline.inference.bill import Bill
-from roofline.inference.cost import Cost, Spending, Spent, tariff
+from roofline.inference.cost.bill import Bill
+from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
 from roofline.inference.deployment import Machine, machine_chip
 from roofline.inference.settings import Setup, bill_of, setup
 from roofline.inference.span import Span, exactly

@@ -106,7 +106,8 @@ class SiteSpace:
         return requests_of(self.model, demand, images=self.images)
 
     def _server(self, site: Site, degrees: Degrees, demand: Load) -> Server:
-        return Server(site.setup(self.model, degrees.layout(1)).seeing(self.images), self.requests(demand), 2)
+        asked = site.setup(self.model, degrees.layout(1)).seeing(self.images)
+        return Server(asked, self.requests(demand), 2, follows=False)
 
 
 @dataclass(frozen=True)

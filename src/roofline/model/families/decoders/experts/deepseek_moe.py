@@ -31,3 +31,16 @@ def deepseek_moe(c: Config) -> Model:
     sparse = mlp_layer_types(c, d.layers, first, every)
     experts, mixers = fine_moe(c, d.width, shared_bias=mlp_bias), [("", mixer)] * d.layers
     return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse))
+
+
+@family("unlimited_ocr_text")
+def unlimited_ocr(c: Config) -> Model:
+    """Unlimited-OCR (Baidu, 2026): DeepSeekMoE; a token of the answer sees the prompt and its last neighbours.
+
+    The cache is counted as if all of the answer stayed in it, an upper bound that a note states.
+    """
+    window = c.size("sliding_window", None)
+    if window is not None:
+        c.note(f"{c.field('sliding_window')} = {window} was not used: all tokens of an answer are counted as kept")
+    c.mark_read("layer_types")
+    return deepseek_moe(c)

@@ -7,13 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import chain, conv, in_groups, pool
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import again, layer
-from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
-from roofline.model.families.blocks.projections import column_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv, in_groups, pool
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     head_of,
@@ -24,6 +21,9 @@ from roofline.model.families.blocks.sight import (
     sees_all,
     stage_sizes,
 )
+from roofline.model.families.blocks.layers import again, layer
+from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
+from roofline.model.families.blocks.projections import column_product
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import backbone_of, frozen_norms, shown

@@ -7,13 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.convolutions import chain, conv
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import again, layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     TokensBeside,
@@ -32,6 +29,9 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.layers import again, layer
+from roofline.model.families.blocks.norms import layer_norm
+from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.image_text.clip import clip_sight, clip_words, contrastive_model, shared_projection
 from roofline.model.families.registry import complete

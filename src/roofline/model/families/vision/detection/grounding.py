@@ -8,10 +8,10 @@ from dataclasses import replace
 from roofline.model.config import Config
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.sight import head_of, over, read_part, sees_all
 from roofline.model.families.blocks.layers import again, layer
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.projections import column_product, row_product
-from roofline.model.families.blocks.sight import head_of, over, read_part, sees_all
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.image_text.clip import bert_words
 from roofline.model.families.registry import complete

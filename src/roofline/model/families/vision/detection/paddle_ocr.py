@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.convolutions import (
+from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.convolutions import (
     MapStep,
     chain,
     conv,
@@ -15,10 +17,7 @@ from roofline.model.families.blocks.convolutions import (
     squeeze,
     transposed,
 )
-from roofline.model.families.blocks.encoders import at
-from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     head_of,
@@ -28,6 +27,7 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     vision_layer,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import backbone_of, shown

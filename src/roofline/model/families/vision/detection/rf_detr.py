@@ -6,12 +6,10 @@ import math
 from dataclasses import replace
 
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, transposed
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     TokensBeside,
@@ -30,6 +28,8 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.layers import layer
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import shown

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, resized, transposed
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, resized, transposed
+from roofline.model.families.blocks.images.sight import Map, head_of, image_model, stage_sizes
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import Map, head_of, image_model, stage_sizes
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import backbone_of, shown
 from roofline.model.heads import label_count

@@ -8,10 +8,18 @@ from dataclasses import replace
 
 from roofline.declared.errors import InputError
 from roofline.model.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, resized, transposed
 from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, resized, transposed
+from roofline.model.families.blocks.images.sight import (
+    Map,
+    Sight,
+    head_of,
+    image_model,
+    not_used,
+    read_part,
+    stage_sizes,
+)
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import Map, Sight, head_of, image_model, not_used, read_part, stage_sizes
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import shown
 from roofline.model.families.vision.maps.dpt import DEPTH

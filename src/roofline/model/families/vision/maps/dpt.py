@@ -7,11 +7,10 @@ from dataclasses import replace
 
 from roofline.declared.errors import InputError
 from roofline.model.config import LARGEST_SIZE, Config
-from roofline.model.families.blocks.convolutions import chain, conv, everywhere, resized, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv, everywhere, resized, transposed
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     both_sides,
@@ -28,6 +27,7 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import backbone_of, shown
 from roofline.model.heads import label_count

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import chain, conv, everywhere, transposed
 from roofline.model.families.blocks.encoders import at, at_one, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import chain, conv, everywhere, transposed
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     both_sides,
@@ -27,6 +26,7 @@ from roofline.model.families.blocks.sight import (
     stage_sizes,
     vision_dims,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import shown

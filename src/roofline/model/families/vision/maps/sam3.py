@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from roofline.model.config import Config
 from roofline.model.families.blocks.attention import rope_section
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, pool, transposed
 from roofline.model.families.blocks.encoders import at, patch_embedding
 from roofline.model.families.blocks.feed_forward import activation
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, pool, transposed
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     both_sides,
@@ -22,6 +21,7 @@ from roofline.model.families.blocks.sight import (
     refused_head,
     vision_dims,
 )
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import shown
 from roofline.model.families.vision.maps.dpt import factors_of

@@ -9,12 +9,18 @@ from dataclasses import replace
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, everywhere, in_groups, pool, transposed
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import again, layer
-from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import (
+from roofline.model.families.blocks.images.convolutions import (
+    MapStep,
+    chain,
+    conv,
+    everywhere,
+    in_groups,
+    pool,
+    transposed,
+)
+from roofline.model.families.blocks.images.sight import (
     Map,
     Sight,
     TokensBeside,
@@ -31,6 +37,8 @@ from roofline.model.families.blocks.sight import (
     vision_dims,
     vision_layer,
 )
+from roofline.model.families.blocks.layers import again, layer
+from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import WHOLES, complete
 from roofline.model.families.vision.backbones import RESNETS, backbone_of, shown, timm_resnet

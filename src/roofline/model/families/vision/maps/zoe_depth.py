@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.convolutions import MapStep, chain, conv, resized
 from roofline.model.families.blocks.encoders import at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, resized
+from roofline.model.families.blocks.images.sight import Map, head_of, image_model, not_used, over, sees_all, stage_sizes
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import layer_norm
-from roofline.model.families.blocks.sight import Map, head_of, image_model, not_used, over, sees_all, stage_sizes
 from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete
 from roofline.model.families.vision.backbones import backbone_of, shown

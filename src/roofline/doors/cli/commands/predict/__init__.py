@@ -1,0 +1,1 @@
+"""Commands that predict: what a model needs, and what it does on a machine."""

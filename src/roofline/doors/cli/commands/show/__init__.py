@@ -1,0 +1,1 @@
+"""Commands that show: catalogues, pictures, a report, the page, and tools for agents."""

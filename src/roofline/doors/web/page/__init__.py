@@ -1,0 +1,1 @@
+"""The page: its form, its files, and its export without a server."""

@@ -1,0 +1,1 @@
+"""What stands between clients and answers: connections, limits, queues and worker processes."""

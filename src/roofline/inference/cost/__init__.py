@@ -1,0 +1,1 @@
+"""Money, energy and carbon of predicted work."""

@@ -1,0 +1,1 @@
+"""Blocks of what reads or makes images."""

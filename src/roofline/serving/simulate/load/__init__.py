@@ -1,0 +1,1 @@
+"""What comes to a simulated server: arrivals, lengths, shared prefixes."""

@@ -1,0 +1,1 @@
+"""A whole training run: failures, checkpoints, days and money."""

@@ -1,0 +1,1 @@
+"""The parts of a report, first page to last."""

@@ -1,0 +1,148 @@
+"""Plans of servers that are followed: as many requests in flight, or as few replicas, as keep the limits then.
+
+A search looks at all plans by the formula, which takes arrays. `serve` follows servers of short answers step by step,
+and at a rate the prefill pool. The best plans by the formula are therefore looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from roofline.declared.errors import InputError
+from roofline.serving.replications import neighbouring_users
+from roofline.serving.server import SHORT
+from roofline.whatif.query.figures import Aim
+from roofline.whatif.search.demand import Limits
+from roofline.whatif.search.serving.plans import ServingPlan
+from roofline.whatif.search.serving.space import SiteSpace
+
+LOOKED = 8
+"""Numbers that are tried of a plan at most, before those between the last two."""
+MORE_PREFILLS = 2
+"""Prefill replicas that are tried on top of those that are enough by the formula."""
+BETTER = 0.8
+"""Share of the best plan's score, by the formula, from which a plan is looked at again: it may be the best."""
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A plan whose number of replicas, or of requests in flight of each, is free; `space` says how many chips.
+
+    `faster`: under a load it has as many replicas as there is room for.
+    """
+
+    space: SiteSpace
+    plan: ServingPlan
+    faster: bool
+
+    def at(self, number: int) -> ServingPlan | None:
+        """The plan with so many requests in flight of each replica, or on so many replicas; None where that keeps no
+        limit or is more than there is."""
+        plan = self.plan
+        if plan.demand.given:
+            group = replace(plan.group, replicas=number)
+            if number < 1 or group.chips > self.space.room(group.site):
+                return None
+            plan = replace(plan, group=group)
+        else:
+            plan = replace(plan, concurrency=number * plan.replicas)
+        try:
+            plan = plan.answered(plan.evaluated())
+        except InputError:  # a rate beyond what it can take
+            return None
+        return plan if plan.keeps and plan.concurrency <= plan.capacity else None
+
+    def best(self) -> ServingPlan | None:
+        """The plan with the most requests in flight, or the fewest replicas, that keep the limits."""
+        if self.plan.demand.given and self.faster:
+            return self.at(self.plan.replicas)
+        if self.plan.demand.given:
+            return self._fewest(self.plan.replicas)
+        return self._most(self.plan.concurrency // self.plan.replicas)
+
+    def _fewest(self, number: int) -> ServingPlan | None:
+        kept = self.at(number)
+        for _ in range(LOOKED):
+            following = self.at(number - 1 if kept is not None else number + 1)
+            if kept is not None and following is None:
+                return kept
+            number += -1 if kept is not None else 1
+            if kept is None and following is not None:
+                return following
+            kept = following if kept is not None else None
+        return kept
+
+    def _most(self, number: int) -> ServingPlan | None:
+        most = self.plan.capacity // self.plan.replicas
+        tried = max(1, known_numbers(self.plan, number)[0])
+        kept, low, high = self.at(tried), 0, most + 1
+        for _ in range(LOOKED):  # the limit is between `low` and `high`
+            low, high = (max(low, tried), high) if kept is not None else (low, min(high, tried))
+            below, above = known_numbers(self.plan, tried)
+            tried = min(above, most) if kept is not None else below - (below == tried)
+            if not low < tried < high:
+                break
+            again = self.at(tried)
+            if (again is None) != (kept is None):
+                low, high = (low, tried) if again is None else (tried, high)
+                kept = kept or again
+                break
+            kept = again
+        while kept is not None and high - low > 1 and high <= known_numbers(self.plan, low)[1]:
+            between = self.at((low + high) // 2)
+            low, high = ((low + high) // 2, high) if between is not None else (low, (low + high) // 2)
+            kept = between or kept
+        return kept
+
+
+def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
+    """The numbers of requests in flight of a replica, next to this one, between which its figures are linear."""
+    layout = plan.group.layout
+    stages, ranks = int(layout.pp), int(layout.in_step)
+    if number < stages:
+        return number, number + 1
+    low, high = neighbouring_users(number / stages, ranks, every=False)
+    return low * stages, high * stages
+
+
+def followed_plans(
+    space: SiteSpace, plans: Sequence[ServingPlan], limits: Limits, aim: Aim, number: int
+) -> list[ServingPlan]:
+    """The plans, sorted by an objective, with the figures of `serve` within the limits.
+
+    Looked at are the first `number`, and all that may be the best, while there is time. Others are left out.
+    """
+    best, found = 0.0, list[ServingPlan]()
+    for plan in plans:
+        score = _score(aim, plan)
+        if found and (space.clock.is_over or (len(found) >= number and score < BETTER * best)):
+            break
+        again = _again(space, replace(plan, limits=limits), aim)
+        if again is not None:
+            found.append(again)
+            best = max(best, _score(aim, again))
+    return found
+
+
+def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
+    """The plan with the figures of `serve`; None where it keeps its limits with no size that was tried."""
+    if plan.prefill is None:
+        short = int(plan.demand.output_tokens) <= SHORT
+        return _Tried(space, plan, aim.faster).best() if short else plan if plan.keeps else None
+    if plan.demand.rate is None:
+        return plan
+    for replicas in range(plan.prefills, plan.prefills + MORE_PREFILLS + 1):
+        more = replace(plan, prefill=replace(plan.prefill, replicas=replicas))
+        if more.chips > space.chips:
+            return None
+        more = more.answered(more.evaluated())
+        if more.keeps:
+            return more
+    return None
+
+
+def _score(aim: Aim, plan: ServingPlan) -> float:
+    """An objective as a number above 0 to maximise."""
+    least = aim.least(plan)
+    return -least if least < 0 else 1 / max(least, 1e-300)

@@ -1,0 +1,43 @@
+"""Chips with few large cores, or with very many small ones: no unit is what a GPU's kernel runs a block on."""
+
+import pytest
+
+import roofline as rl
+from roofline.hardware.chip import Chip, chips
+from roofline.hardware.cluster import cluster_named
+from roofline.kernels.collectives import hop
+
+
+@pytest.mark.parametrize("chip", ["tpu-v5p", "tpu-v6e", "tpu-v7"])
+@pytest.mark.parametrize("kv", ["bf16", "fp8"])
+def test_a_core_takes_sequence_after_sequence_at_the_bandwidth(chip: str, kv: str) -> None:
+    """135 sequences of 1,536 tokens: less than twice the time in which the memory delivers their caches."""
+    step = rl.estimate("Qwen/Qwen3-32B", on=chip, precision=f"kv={kv}", batch=135, context=1536)
+    attention = next(op for op in step.ops if op.name == "attention")
+    assert 1 < attention.expected / attention.floor < 2
+
+
+def test_an_all_reduce_on_a_torus_is_its_hops_and_its_bytes() -> None:
+    """A slice of 2 x 4: 1 + 3 hops of 1 us there and as many back, and 7/4 of the bytes over the links of two axes."""
+    (part,) = cluster_named("8xtpu-v6e").span(8)
+    size = 2**20
+    by_hand = 2 * 4 * 1e-6 + 2 * 7 / 8 * size / (0.75 * 200e9)
+    assert hop("all_reduce", 1.0, part, "tpu-v6e").timed(size).expected == pytest.approx(by_hand)
+
+
+MOST = 8.0
+"""Times the speed of light that a large step takes at most on any chip, beside a launch of each kernel."""
+LAUNCH = 1e-5
+ONE_OF_EACH = {chip.generation or chip.id: chip for chip in chips().values()}
+
+
+@pytest.mark.parametrize("chip", ONE_OF_EACH.values(), ids=ONE_OF_EACH)
+def test_a_large_step_is_near_the_speed_of_light_on_every_generation(chip: Chip) -> None:
+    wide = next((fmt for fmt in ("bf16", "fp16", "fp32") if fmt in chip.peaks), None)
+    if wide is None:
+        pytest.skip("its peaks in 16 and 32 bits are not published")
+    for phase, batch in (("prefill", 1), ("decode", 128)):
+        how = {"on": chip, "engine": "none", "precision": wide, "phase": phase, "batch": batch, "context": 4096}
+        step = rl.estimate("Qwen/Qwen3-32B", **how)
+        most = sum(MOST * op.floor + LAUNCH * op.layers for op in step.ops)
+        assert sum(op.expected for op in step.ops) < most, phase
