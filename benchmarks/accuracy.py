@@ -238,7 +238,7 @@ def runs(folder: Path, books: Books, only: Sequence[str]) -> None:
     """Generations, servers and training, by all that a row tells and by a default call."""
     for file, reader in READERS.items():
         path = folder / file
-        if not path.exists() or not wanted(file, only):
+        if not path.exists() or not wanted(file, only) or file == measured_serving.SATURATED:
             continue
         rows, table, began = list(cells(path)), fitted_table(path), time.monotonic()
         problems = score_rows(file, rows, partial(of_systems, reader), books.groups, why, table)
@@ -310,6 +310,21 @@ def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
             part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
         books.scored[path.name].add(r.row)
+    path = folder / measured_serving.SATURATED
+    rows = list(cells(path)) if path.exists() and wanted(path.name, only) else []
+    for r in rows:
+        try:
+            run = of_system(*measured_serving.saturated(r))
+            s = measured_traffic.queued(r, run)
+        except InputError as error:
+            books.left[path.name][r.row] = why(error)
+            continue
+        ours = 1 / (s.requests_per_second * run.settings["output_tokens"])
+        context = run.settings["input"] + run.settings["output_tokens"] / 2
+        part = scored_run(step_like(s.asked, s.running, context, ours), run.seconds)
+        books.add(path.name, run.system, run.slices, part)
+        books.scored[path.name].add(r.row)
+    default_calls(path.name, rows, measured_serving.saturated, books.called)
     path = folder / replay.FILE
     if not path.exists() or not wanted(path.name, only):
         return

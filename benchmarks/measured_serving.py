@@ -563,6 +563,14 @@ SATURATED_CHIPS = {"H100": "h100-sxm", "H200": "h200-sxm", "B200": "b200", "GB20
                    "RTX PRO 6000": "rtx-pro-6000-server"}  # fmt: skip
 
 
+REQUESTS: Mapping[tuple[int, int], int] = {
+    (128, 128): 30000, (128, 2048): 3000, (128, 4096): 1500, (500, 2000): 3000, (1000, 1000): 3000, (1000, 2000): 1500,
+    (2048, 128): 3000, (2048, 2048): 1500, (5000, 500): 1500, (20000, 2000): 1000, (1024, 1024): 3000,
+    (8192, 1024): 1500, (1024, 8192): 1500, (32768, 1024): 1000, (1024, 32768): 1000,
+}  # fmt: skip
+"""Tokens of a prompt and an answer → the requests of a run, all queued at once (both pages, "Preparing a Dataset")."""
+
+
 def saturated_layout(model: rl.Model, chips: int, stages: int) -> Layout:
     """How TensorRT-LLM's pages run a model whose label is TPn, PPm or DEPn.
 

@@ -32,6 +32,7 @@ import measured_mlperf
 from measured_serving import (
     EVENLY,
     RATES,
+    REQUESTS,
     SERVING,
     LeftOutError,
     chip_of_row,
@@ -44,6 +45,7 @@ from measured_serving import (
 )
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
+from roofline.measured.accuracy.measurements import MeasuredRun
 from roofline.serving.simulate.load.workload import Prefixes
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
@@ -304,6 +306,23 @@ def tells_tpot(r: TableRow) -> bool:
     """Whether a row's TPOT is that of its tokens: a hidden part of the answer comes in one piece."""
     told = r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT
     return bool(told) and "hidden reasoning" not in r.text("anomaly")
+
+
+BESIDE = 8192
+"""Tokens that a step has for answers beside a prompt that is as long as TensorRT-LLM's largest step or longer. Steps of
+trtllm-bench are larger than the engine's own (tensorrt_llm/bench/build/tuning.py, up to 32,768)."""
+
+
+def queued(r: TableRow, run: MeasuredRun) -> Simulation:
+    """A run of TensorRT-LLM's pages: all its requests queued at once, to the last answer."""
+    tokens, settings = r.whole("in_len"), run.settings
+    engine = str(run.where.engine)
+    return simulate(  # type: ignore[no-any-return]
+        run.model, on=run.where.on, layout=run.where.layout, precision=run.where.precision,
+        engine=f"{engine}(max_num_tokens={tokens + BESIDE})" if tokens >= BESIDE else engine,
+        requests=REQUESTS[tokens, r.whole("out_len")], input=settings["input"], warmup=0,
+        output_tokens=settings["output_tokens"], arrivals="at-once", input_cv=0.0, output_cv=0.0,
+    )  # fmt: skip
 
 
 def simulated(part: Part, file: Path, of: Callable[[TableRow], Simulation]) -> Iterator[tuple[TableRow, Simulation]]:

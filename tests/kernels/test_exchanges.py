@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.hardware.cluster import cluster_named
@@ -111,3 +112,19 @@ def test_arrays_are_their_elements() -> None:
 def test_an_unknown_kernel() -> None:
     with pytest.raises(InputError, match="low_latency"):
         Routing(8, 256, kernel="low-latency")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("on", "engine", "gathers"), [
+    ("4xrtx-pro-6000-server", "vllm", True), ("4xh100-sxm", "vllm", False), ("4xb200", "trtllm@1.0", True),
+    ("4xb200", "trtllm", False), ("4xgb200", "trtllm@1.0", False),
+])  # fmt: skip
+def test_over_pcie_tokens_go_to_all_ranks_once_and_sums_come_back(on: str, engine: str, gathers: bool) -> None:
+    """Nothing writes to other ranks there: 4 of them gather 4 · 512 tokens of 2,048 values, whoever needs them."""
+    e = rl.estimate("Qwen/Qwen3-30B-A3B", rl.decode(4 * 512, 100), on=on, engine=engine, layout="dp=4,ep=4")
+    moved = {op.name.rpartition("_")[2]: float(op.expected) / op.layers for op in e.ops if op.kind == "communication"}
+    size, software = 4 * 512 * 2048 * 2, engine.partition("@")[0]
+    alone = {
+        name: float(collective(op, size, 4, e.target.joined, software=software).expected)
+        for name, op in (("dispatch", "all_gather"), ("combine", "reduce_scatter"))
+    }
+    assert [moved[name] == pytest.approx(alone[name], rel=1e-6) for name in alone] == [gathers, gathers]

@@ -196,7 +196,7 @@ def test_a_cold_process_waits_before_its_prompts_and_never_between_tokens() -> N
     sizes = {"batch": 1, "input": 128, "output": 128, "on": "max-1550"}
     warm = rl.generate("meta-llama/Llama-2-7b-hf", engine="vllm-2024", **sizes)
     cold = rl.generate("meta-llama/Llama-2-7b-hf", engine="vllm-2024(cold=1)", **sizes)
-    width = math.exp(0.40)
+    width = math.exp(0.33)
     for one, other in ((cold.ttft, warm.ttft), (cold.latency, warm.latency)):
         assert one.expected - other.expected == pytest.approx(16.7)
         assert one.low - other.low == pytest.approx(16.7 / width)

@@ -35,7 +35,7 @@ Pratt), as in vLLM's n-gram proposer. In C it takes 1.6 to 3.7 ns per token on a
 UNBOUNDED = 2**40
 """Maximum concurrent sequences of an engine without a scheduler."""
 _HALVES = ("bf16", "fp16")
-Dispatcher: TypeAlias = Literal["deepep", "alltoall", "nvlink"]
+Dispatcher: TypeAlias = Literal["deepep", "alltoall", "nvlink", "allgather"]
 Budget: TypeAlias = Literal["vllm", "trtllm", "sglang", "all"]
 
 
@@ -93,9 +93,10 @@ class Engine:
     arithmetic of products alone, whose bytes take as long as before; `within` there: for kernels that were not
     measured, log deviation that holds 80 % of whole models' times. `assumes`: generations whose factors were
     not fitted. `network`: software whose collectives apply, if not `software`. `dispatcher`: expert-parallel exchange:
-    DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, or kernels that write
-    to all ranks of a rack over NVLink. `serves`: supported generations and kinds of chips. `decodes`: format in which a
-    pipeline's decoder of latents computes; that of the denoiser where it is empty.
+    DeepEP, which sends a token once per node and rank, NCCL's all-to-all, which sends every copy, kernels that write to
+    all ranks of a rack over NVLink, or an all-gather of all ranks' tokens and a reduce-scatter of their sums, as over
+    PCIe for every engine. `serves`: supported generations and kinds of chips. `decodes`: format in which a pipeline's
+    decoder of latents computes; that of the denoiser where it is empty.
 
     `expert_layer_s`: host seconds to launch the forward kernels of a layer with experts, twice as many those of its
     backward pass; the passes of a micro-batch are no shorter.

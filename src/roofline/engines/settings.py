@@ -43,7 +43,10 @@ def _switch(text: str) -> bool | None:
 
 
 def _dispatcher(text: str) -> str | None:
-    known = {"deepep": "deepep", "flex": "deepep", "alltoall": "alltoall", "nvlink": "nvlink", "hybridep": "nvlink"}
+    known = {
+        "deepep": "deepep", "flex": "deepep", "alltoall": "alltoall", "nvlink": "nvlink", "hybridep": "nvlink",
+        "allgather": "allgather",
+    }  # fmt: skip
     return known.get(text)
 
 
@@ -62,7 +65,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
-    "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall or nvlink"),
+    "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall, nvlink or allgather"),
     "chunked": ("splits", _switch, "1 or 0"),
     "eager": ("eager", _switch, "1 or 0"),
     "ahead": ("ahead", _switch, "1 or 0"),

@@ -245,15 +245,25 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
     return Timing(**both, error=one.error.where(decoding == 1, other.error))
 
 
+GATHERED = {"dispatch": "all_gather", "combine": "reduce_scatter"}
+"""Exchange of tokens → what engines run instead where they gather, as over PCIe: kernels that send a token to its ranks
+write to their memory over NVLink or RDMA (github.com/deepseek-ai/DeepEP; vLLM's all2all_backend is
+allgather_reducescatter by default; TensorRT-LLM without NVLink has AlltoallMethodType.NotEnabled)."""
+
+
 def _transferred(op: o.Communicate, target: Target, kernel: ExchangeKernel | None) -> Timing:
     """Time a collective. `kernel`: kernel of a dispatch or combine, None for other collectives."""
-    routing, name = None, op.collective
-    if kernel is not None and target.engine.dispatcher == "alltoall":
+    routing, name, elements = None, op.collective, op.elements
+    how, pcie = target.engine.dispatcher, target.joined.levels[0].kind == "pcie"
+    gathers = how == "allgather" or (pcie and how != "alltoall")
+    if kernel is not None and gathers:  # each token goes to all ranks once, whoever needs it
+        name, elements, kernel = GATHERED[name], op.elements * op.ranks / op.top_k, None
+    elif kernel is not None and how == "alltoall":
         name = "all_to_all"
     elif kernel is not None:
-        kernel = "nvlink" if target.engine.dispatcher == "nvlink" else kernel
+        kernel = "nvlink" if how == "nvlink" else kernel
         routing = Routing(op.top_k, op.experts, op.groups, op.top_groups, op.identities, kernel)
-    size = target.precision.sent(op.collective).bytes(op.elements)
+    size = target.precision.sent(op.collective).bytes(elements)
     t = collective(
         name, size, op.ranks, target.joined, stride=op.stride,
         software=target.engine.network or target.engine.software or "nccl", routing=routing,

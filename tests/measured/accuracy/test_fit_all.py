@@ -45,6 +45,7 @@ def test_a_release_is_a_row_of_the_releases() -> None:
     assert fit_all.place_of("vllm") == ("engines.toml", "vllm")
     assert fit_all.place_of("nemo.slower.hopper") == ("engines.toml", "nemo.slower.hopper")
     assert fit_all.place_of("vllm@0.6.slower.cdna2") == ("releases.toml", "vllm.changes.before.slower.cdna2")
+    assert fit_all.place_of("vllm@0.6.generations.cdna3") == ("releases.toml", "vllm.changes.before.generations.cdna3")
     assert fit_all.place_of("trtllm@0.9") == ("releases.toml", "trtllm.changes.before")
 
 
