@@ -8,10 +8,10 @@ all have, of lengths that vary. One answer in eight is one token. Lengths are eq
 1, or those of the defaults. One server of one pool in ten verifies drafts.
 
 Errors are what lies beyond the simulation's own 95 % confidence, of 99th percentiles by those of 16 consecutive parts
-of the run. A simulation goes on until it knows its mean TTFT
-and latency within 5 %, up to 200,000 requests; where it does not know its TTFT then, the case is undecided. One that it
-calls overloaded is wrong. Prints the shares of the decided cases within 3 % of throughput, 5 % of TPOT, 15 % of TTFT and 25 % of the 99th
-percentiles of TTFT, TPOT and latency, by kind, and lists all others.
+of the run. A simulation goes on until it knows its mean TTFT and latency within 5 %, up to 200,000 requests; where it
+does not know its TTFT then, the case is undecided. One that it calls overloaded is wrong. Prints the shares of the
+decided cases within 3 % of throughput, 5 % of TPOT, 15 % of TTFT and 25 % of the 99th percentiles of TTFT, TPOT and
+latency, by kind, and lists all others.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def simulated(case: Drawn, load: dict[str, Any]) -> Simulated:
         rows, extent = list[Row](), Extent(requests=requests, seed=1, **warmup)
         s = simulate(**case.where, **case.lengths, **load, extent=extent, written=rows.append)
         decided = certain or s.overloaded or _sure(s.ttft)
-        if decided and (certain or s.overloaded or _sure(s.latency)) or requests >= MOST:
+        if (decided and (certain or s.overloaded or _sure(s.latency))) or requests >= MOST:
             return Simulated(s, decided, {name: 0.0 if certain else _unsure(rows, i) for name, i in TAILS.items()})
         requests = min(MOST, 4 * requests)
 

@@ -3,9 +3,9 @@
 A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
 (`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
 prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
-particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). At a rate,
-servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows
-every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). Servers of
+short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows every request,
+of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ LEAST, SETTLING = 3000, 4000
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
 SHORT, CROWD = 100, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
-a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+"""Tokens of the longest answers, on average, whose server is followed step by step, and the most requests of a rank at
+once. The formula takes a hundredth of the time, and is right for longer ones more often."""
 LOADS = (
     1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
     0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
@@ -508,7 +508,7 @@ class Server:
     def _short(self, present: Count) -> Array:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
         few = (np.asarray(self.output) <= SHORT) & (np.asarray(present) <= CROWD)
-        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None) & self.follows)
+        return np.asarray(few & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
