@@ -575,7 +575,7 @@ class Server:
         Means are those of a request alone by the formula, and what company adds to the requests that were followed.
         """
         several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
-        alone = self.open_loop(LOADS[0] * float(self.fastest), 1).answer()
+        alone = self.open_loop(LOADS[0] * float(self.fastest), 1 / int(self.groups)).answer()  # whoever takes turns
         ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
         tpot, longer = float(alone.tpot * self.share), 1.0
         following = np.full(len(SHARES), tpot)
