@@ -576,13 +576,14 @@ class Server:
         """
         several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
         alone = self.open_loop(LOADS[0] * float(self.fastest), 1 / int(self.groups)).answer()  # whoever takes turns
-        ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
+        scale = float(alone.ttft) / float(seen.first_alone.mean())  # as much longer are the prompts that others wait for
+        ttft = float(alone.ttft) + scale * float((seen.first - seen.first_alone).mean())
         tpot, longer = float(alone.tpot * self.share), 1.0
         following = np.full(len(SHARES), tpot)
         if several.any():
             each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
-            tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
-            added_each = float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
+            tpot, following = tpot + scale * float(added.mean()), np.quantile(each, SHARES)
+            added_each = scale * float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
             longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
         whole = np.quantile(first + seen.after, SHARES)
