@@ -29,7 +29,7 @@ from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 8192, 96, 512
+COUNTED, FEWEST, MOST_WARM = 16_384, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 BUSIER, MOST_MORE = 0.4, 4.0
@@ -38,10 +38,12 @@ PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-ROUNDS, ROUNDS_CERTAIN, LEAST_COUNTED, SPARE = (3, 3), (5, 10), 32, 1.3
-"""Requests of each user of a closed loop that warm up and that count, also where nothing is random; requests of all
-users of a rank that count at least; and by how much more are at hand, since they may be answered sooner than expected.
-"""
+ROUNDS, ROUNDS_APART, ROUNDS_CERTAIN = (3, 3), (10, 3), (5, 10)
+"""Requests of each user of a closed loop that warm up and that count; also where prompts run apart, which keeps users
+together for longer, and where nothing is random."""
+LEAST_COUNTED, SPARE = 32, 1.3
+"""Requests of all users of a rank that count at least; and by how much more are at hand, since they may be answered
+sooner than expected."""
 AHEAD = (32, 256)
 """Steps ahead in which a request may have its last token, looked at one after the other: as many without prompts are
 taken at once."""
@@ -568,7 +570,8 @@ class RankGroup:
         """
         ranks = min(self.ranks, users)
         each = users // ranks
-        warm, counted = (rounds * each for rounds in (ROUNDS_CERTAIN if self.certain else ROUNDS))
+        rounds = ROUNDS_CERTAIN if self.certain else ROUNDS if self.policy.mixes else ROUNDS_APART
+        warm, counted = (number * each for number in rounds)
         counted = max(LEAST_COUNTED, counted)
         replications = 1 if self.certain else max(2, ceil(COUNTED / (counted * ranks)))
         shape = (replications, ranks, ceil(SPARE * (warm + counted)) + max(16, each))

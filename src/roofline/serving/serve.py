@@ -61,8 +61,8 @@ def serve(
     `prefix`: share of a prompt found in the prefix cache, which is attended to but not computed again. `input_cv`,
     `output_cv`: coefficients of variation of the lengths; the defaults are those of served conversations. Requests
     beyond what memory holds wait in the queue.
-    `formula`: use a formula of means, which evaluates many points at once and whose percentiles are approximate; at a
-    rate, servers of short answers are followed step by step, with the spread of their lengths.
+    `formula`: use a formula of means, which evaluates many points at once and whose percentiles are approximate;
+    servers of short answers are followed step by step, with the spread of their lengths.
     Without it requests are equally long and followed step by step. At a rate, a fixed sample of some thousands takes
     about a tenth of a second for each rate. At a concurrency, all requests start together and stay in lock step. Where
     lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in lock step even with

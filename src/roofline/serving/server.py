@@ -3,9 +3,9 @@
 A replica's step times are tabulated once, by the sequences that decode and the prompts that start beside them
 (`mixed.py`). Equally long requests are then followed through the steps that the engine's scheduler composes: whether
 prompts share a step with decodes, and how many tokens and sequences a step takes (`course.py`). For requests in no
-particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). At a rate,
-servers of short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows
-every request, of any length; `benchmarks/serve_against_simulate.py` compares the two.
+particular order there is a closed form, which evaluates many points at once (`queueing.py`, `closed.py`). Servers of
+short answers are followed in many replications at once (`replications.py`). `roofline.simulate` follows every request,
+of any length; `benchmarks/serve_against_simulate.py` compares the two.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, CROWD = 100, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step at a rate, and the most requests of
-a rank at once. Otherwise the formula is right more often, and takes a hundredth of the time."""
+SHORT, SHORT_APART, CROWD = 100, 16, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and at a rate of
+others; and the most requests of a rank at once. The formula takes a hundredth of the time, and is right for longer ones
+more often."""
 LOADS = (
     1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
     0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
@@ -494,7 +495,7 @@ class Server:
 
     def at(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` requests in no particular order, or in lock step where the engine keeps it."""
-        together, short = self.in_step, self._short(everyone / self.groups)
+        together, short = self.in_step, self._short(everyone / self.groups, closed=True)
         if self.drafting is not None:  # some drafts are right, and requests fall out of step
             together = together & ~short
         if together.all():
@@ -505,10 +506,12 @@ class Server:
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
-    def _short(self, present: Count) -> Array:
-        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group."""
-        few = (np.asarray(self.output) <= SHORT) & (np.asarray(present) <= CROWD)
-        return np.asarray(few & (np.asarray(self.capacity) >= 1) & (self.rounds is None) & self.follows)
+    def _short(self, present: Count, closed: bool = False) -> Array:
+        """Whether answers are so short that the scheduler is followed, with about `present` requests in each group, in
+        an open or a `closed` loop."""
+        longest = np.where(np.asarray(self.asked.layout.in_step) > 1, SHORT, 0 if closed else SHORT_APART)
+        few = (np.asarray(self.output) <= longest) & (np.asarray(present) <= CROWD)
+        return np.asarray(few & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
@@ -575,14 +578,17 @@ class Server:
         Means are those of a request alone by the formula, and what company adds to the requests that were followed.
         """
         several, more = seen.output > 1, np.maximum(seen.output - 1, 1)
-        alone = self.open_loop(LOADS[0] * float(self.fastest), 1).answer()
-        ttft = float(alone.ttft) + float((seen.first - seen.first_alone).mean())
+        alone = self.open_loop(LOADS[0] * float(self.fastest), 1 / int(self.groups)).answer()  # whoever takes turns
+        scale = float(alone.ttft) / float(
+            seen.first_alone.mean()
+        )  # as much longer are the prompts that others wait for
+        ttft = float(alone.ttft) + scale * float((seen.first - seen.first_alone).mean())
         tpot, longer = float(alone.tpot * self.share), 1.0
         following = np.full(len(SHARES), tpot)
         if several.any():
             each, added = (seen.after / more)[several], ((seen.after - seen.after_alone) / more)[several]
-            tpot, following = tpot + float(added.mean()), np.quantile(each, SHARES)
-            added_each = float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
+            tpot, following = tpot + scale * float(added.mean()), np.quantile(each, SHARES)
+            added_each = scale * float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
             longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
         whole = np.quantile(first + seen.after, SHARES)

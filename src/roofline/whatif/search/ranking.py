@@ -207,6 +207,7 @@ def ranked_plans(
     plans = sorted(looked.plans, key=order)
     if again and (int(demand.output_tokens) <= SHORT or demand.rate is not None):
         plans = sorted(followed_plans(space, plans, limits, aim, again), key=order)
+        looked = replace(looked, plans=tuple(plans))
     return Ranked(aim, tuple(plans), looked)
 
 

@@ -252,7 +252,7 @@ def search(
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
     aim = OBJECTIVES[objective]
-    ranked = ranked_plans(space, demand, limits, kinds, aim, again=ranking.top)
+    ranked = ranked_plans(space, demand, limits, kinds, aim, again=ranking.top + ranking.confirm)
     if ranked.plans and aim.least(ranked.plans[0]) == inf:
         raise InputError("objective", objective, aim.needs)
     missed: tuple[ServingPlan, ...] = ()

@@ -111,16 +111,18 @@ def followed_plans(
 ) -> list[ServingPlan]:
     """The plans, sorted by an objective, with the figures of `serve` within the limits.
 
-    Looked at are the first `number`, and all that may be the best, while there is time. Others are left out.
+    Looked at are the first `number`, all that may be the best, and the first of each machine, while there is time.
+    Others are left out.
     """
-    best, found = 0.0, list[ServingPlan]()
+    best, found, machines = 0.0, list[ServingPlan](), set[str]()
     for plan in plans:
-        score = _score(aim, plan)
-        if found and (space.clock.is_over or (len(found) >= number and score < BETTER * best)):
-            break
+        needed = len(found) < number or _score(aim, plan) >= BETTER * best or plan.on not in machines
+        if found and (space.clock.is_over or not needed):
+            continue
         again = _again(space, replace(plan, limits=limits), aim)
         if again is not None:
             found.append(again)
+            machines.add(again.on)
             best = max(best, _score(aim, again))
     return found
 
