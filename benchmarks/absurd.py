@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from roofline.doors.cli.main import app, main
-from roofline.doors.cli.table import COMMANDS
+from roofline.doors.cli.table import COMMANDS, FOLDER_OF
 
 MODEL = "openai-community/gpt2"
 SLOWEST = 20
@@ -239,7 +239,7 @@ def warm() -> None:
     from io import StringIO
 
     for name in COMMANDS:
-        import_module(f"roofline.doors.cli.commands.{name}")
+        import_module(f"roofline.doors.cli.commands.{FOLDER_OF[name]}.{name}")
     for command in ("analyze", "generate", "train", "serve", "solve"):
         with suppress(SystemExit), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             main([command, *BASES[command][0].split()])
