@@ -35,9 +35,9 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 CLIENTS = (
-    "doors.mcp", "doors.web.answers", "doors.web.app", "doors.web.dispatcher", "doors.web.exports",
-    "doors.web.gguf_model", "doors.web.middleware", "doors.web.page_form", "doors.web.questions",
-    "doors.web.request_models", "doors.web.workers",
+    "doors.mcp", "doors.web.answers", "doors.web.app", "doors.web.server.dispatcher", "doors.web.exports",
+    "doors.web.page.gguf_model", "doors.web.server.middleware", "doors.web.page.page_form", "doors.web.questions",
+    "doors.web.request_models", "doors.web.server.workers",
 )  # fmt: skip
 """Modules that handle what clients of a server ask; `allow_list` alone turns their words into models and machines."""
 REACH_PATHS = frozenset(
@@ -48,7 +48,7 @@ REACH_PATHS = frozenset(
 """Names that can lead to a file."""
 HARMLESS_THERE = {
     "doors.web.exports": frozenset({"BytesIO", "io"}),
-    "doors.web.workers": frozenset({"os"}),  # `nice` and `setpriority` are imported from it
+    "doors.web.server.workers": frozenset({"os"}),  # `nice` and `setpriority` are imported from it
 }
 """Names of these that a module uses for something else."""
 

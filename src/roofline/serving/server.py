@@ -549,8 +549,8 @@ class Server:
         """`figures` of a server of one setting that is followed at a rate."""
         load = min(rate / float(self.fastest), LOADS[-1])
         place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
-        here, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))  # as waits grow
-        part = max((here - before) / (behind - before), 0.0)
+        own, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))  # as waits grow
+        part = max((own - before) / (behind - before), 0.0)
         low, high = (_known_at_load(self, turns, n) for n in (place, place + 1))
         return np.asarray(low + part * (high - low))
 

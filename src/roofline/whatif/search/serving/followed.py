@@ -114,17 +114,17 @@ def followed_plans(
     Looked at are the first `number`, all that may be the best, and the first of each machine, while there is time.
     Others are left out.
     """
-    best, found, machines = 0.0, list[ServingPlan](), set[str]()
+    best, kept, machines = 0.0, list[ServingPlan](), set[str]()
     for plan in plans:
-        needed = len(found) < number or _score(aim, plan) >= BETTER * best or plan.on not in machines
-        if found and (space.clock.is_over or not needed):
+        needed = len(kept) < number or _score(aim, plan) >= BETTER * best or plan.on not in machines
+        if kept and (space.clock.is_over or not needed):
             continue
         again = _again(space, replace(plan, limits=limits), aim)
         if again is not None:
-            found.append(again)
+            kept.append(again)
             machines.add(again.on)
             best = max(best, _score(aim, again))
-    return found
+    return kept
 
 
 def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
