@@ -14,6 +14,7 @@ from roofline.model.families.blocks.layers import causal_lm, stack
 from roofline.model.families.blocks.norms import per_head, rms
 from roofline.model.families.blocks.sizes import dims
 from roofline.model.families.registry import complete
+from roofline.model.families.text.t5gemma import classifying
 from roofline.model.families.towers.fixed_resolution import gemma3_towers
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Embedding, Learned, Linear, Module, Modules
@@ -38,7 +39,7 @@ def t5gemma2(c: Config) -> Model:
     words = Embedding(name="embedding", rows=rows, width=t.size("hidden_size"), shared=True)
     source = replace(words, name="source_embedding", shared=False, stream="source")
     mark = Learned(name="end_of_image", width=t.size("hidden_size"), applied=False)
-    model = causal_lm(d, d.size("hidden_size"), written, norm=rms, tied=True)
+    model = classifying(c, causal_lm(d, d.size("hidden_size"), written, norm=rms, tied=True))
     front = Block("words", (replace(source, rows=0), mark))
     last = Block("last", (rms("final_norm", t.size("hidden_size")),))
     encoder = tower("encoder", "source", t.size("hidden_size"), [front, *read, last], quantised=True)

@@ -63,10 +63,14 @@ def t5gemma(c: Config) -> Model:
     c.note(*e.leftovers(), *d.leftovers())
     c = c.with_values(vocab_size=rows)
     last = Block("last", (rms("final_norm", read.width),))
-    model = encoder_decoder(c, written.width, [*blocks, last], said, norm=rms, source=words)
+    return classifying(c, encoder_decoder(c, written.width, [*blocks, last], said, norm=rms, source=words))
+
+
+def classifying(c: Config, model: Model) -> Model:
+    """The model with scores of classes in place of words, where `architectures` names a classifier."""
     if not c.architecture.endswith(("ForSequenceClassification", "ForTokenClassification")):
         return model
-    scores = (dense("classifier", written.width, label_count(c)),)
+    scores = (dense("classifier", model.hidden, label_count(c)),)
     kept = tuple(m for m in model.head if m.name == "final_norm")
     return replace(model, head=(*kept, *(at_one(scores) if "Sequence" in c.architecture else scores)))
 
