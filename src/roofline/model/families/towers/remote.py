@@ -44,7 +44,7 @@ from roofline.model.families.towers.qwen_vl import kimi_k25_vision, merger
 from roofline.model.families.towers.resampled import halved_sides, pooled_squares, resampled, sam_tower, unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Activation, Convolution, Linear, Norm
+from roofline.model.modules import Activation, Convolution, Linear, Modules, Norm
 from roofline.model.sound import SOUND
 
 CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
@@ -349,11 +349,9 @@ def ovis2_5_towers(outer: Config, text: Model) -> Iterator[Tower]:
     yield from streamed((vision, TowerStage("projector", words, (head,))), IMAGES)
 
 
-@towers("chatglm")
-def glm_4v_towers(outer: Config, text: Model) -> Iterator[Tower]:
-    """GLM-4V (arXiv:2406.12793): EVA-02-CLIP-E, a convolution over four neighbours, and a gated network."""
-    c, width = section_of(outer, "vision_config"), text.hidden
-    count, inner, v = c.size("num_positions"), outer.size("ffn_hidden_size"), vit(c)
+def eva_clip(c: Config) -> TowerStage:
+    """EVA-02-CLIP-E (arXiv:2303.15389): a class token, learned positions, and norms after the sublayers."""
+    count, v = c.size("num_positions"), vit(c)
     front = Block("patches", (
         *at(count - 1, patches(c, v.width).modules), unapplied("class_token", v.width), position_rows(v.width, count),
     ))  # fmt: skip
@@ -362,15 +360,28 @@ def glm_4v_towers(outer: Config, text: Model) -> Iterator[Tower]:
         "dense", v.width, mixer, mlp(v.width, v.inner, v.act, gated=False, bias=True), norm=layer_norm, before=False,
         after=True,
     )  # fmt: skip
-    vision = TowerStage("vision", v.width, (front, *[block] * v.layers), count)
-    projector = at((count - 1) // 4, (
-        Convolution(name="downsample", inputs=v.width, outputs=width, kernel=4, stride=4, bias=True),
-        Linear(name="linear_proj", inputs=width, outputs=width),
-        layer_norm("projector_norm", width),
+    return TowerStage("vision", v.width, (front, *[block] * v.layers), count)
+
+
+def gated_words(inputs: int, width: int, inner: int) -> Modules:
+    """From features to the width of words: a product, a norm and a gated network, as GLM-4V and CogVLM have it."""
+    return (
+        Linear(name="linear_proj", inputs=inputs, outputs=width), layer_norm("projector_norm", width),
         Activation(name="norm_act", width=width, function="gelu", gated=False),
         Linear(name="gate_up_proj", inputs=width, outputs=2 * inner, gated=True),
         Activation(name="act", width=inner, function="silu"),
         Linear(name="down_proj", inputs=inner, outputs=width),
+    )  # fmt: skip
+
+
+@towers("chatglm")
+def glm_4v_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """GLM-4V (arXiv:2406.12793): EVA-02-CLIP-E, a convolution over four neighbours, and a gated network."""
+    c, width = section_of(outer, "vision_config"), text.hidden
+    inner, vision = outer.size("ffn_hidden_size"), eva_clip(c)
+    projector = at((c.size("num_positions") - 1) // 4, (
+        Convolution(name="downsample", inputs=vision.width, outputs=width, kernel=4, stride=4, bias=True),
+        *gated_words(width, width, inner),
     ))  # fmt: skip
     ends = unapplied("ends", width, 2)
     yield from beside((vision, TowerStage("projector", width, (Block("projector", (*projector, ends)),))))

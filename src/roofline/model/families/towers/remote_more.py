@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from roofline.declared.trees import JsonValue
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.denoisers import product
@@ -38,7 +37,7 @@ from roofline.model.families.towers.fixed_resolution import (
 from roofline.model.families.towers.phi4 import phi4_audio
 from roofline.model.families.towers.quantized import CodeBook, book_decoder, book_encoder, idle_blocks, quantizer
 from roofline.model.families.towers.qwen_vl import kimi_k25_vision
-from roofline.model.families.towers.remote import CLIP_L, SIGLIP
+from roofline.model.families.towers.remote import CLIP_L, SIGLIP, eva_clip, gated_words
 from roofline.model.families.towers.resampled import unapplied
 from roofline.model.images import IMAGES
 from roofline.model.model import Block, Model, Tower
@@ -51,31 +50,17 @@ from roofline.model.sound import SOUND
 def cogvlm_towers(outer: Config, text: Model) -> Iterator[Tower]:
     """CogVLM (arXiv:2311.03079): EVA-02-CLIP-E and a gated network; CogVLM 2 halves both sides before it."""
     c, width, inner = section_of(outer, "vision_config"), text.hidden, outer.size("intermediate_size")
-    count, v = c.size("num_positions"), vit(c)
-    front = Block("patches", (
-        *at(count - 1, patches(c, v.width).modules), unapplied("class_token", v.width), position_rows(v.width, count),
-    ))  # fmt: skip
-    mixer = attention(v.sizes, rotary=0, bias=True, causal=False)
-    block = layer(
-        "dense", v.width, mixer, mlp(v.width, v.inner, v.act, gated=False, bias=True), norm=layer_norm, before=False,
-        after=True,
-    )  # fmt: skip
+    count, vision = c.size("num_positions"), eva_clip(c)
     c.mark_read("dropout_prob", "image_size", "num_positions")
     again = outer.has("num_multi_query_heads")
     left = (count - 1) // 4 if again else count - 1
     halves = (
-        (Convolution(name="downsample", inputs=v.width, outputs=v.width, kernel=4, stride=4, bias=True),)
+        (Convolution(name="downsample", inputs=vision.width, outputs=vision.width, kernel=4, stride=4, bias=True),)
         if again else ()
     )  # fmt: skip
-    project: Modules = (
-        *halves, Linear(name="linear_proj", inputs=v.width, outputs=width), layer_norm("projector_norm", width),
-        Activation(name="norm_act", width=width, function="gelu", gated=False),
-        Linear(name="gate_up_proj", inputs=width, outputs=2 * inner, gated=True),
-        Activation(name="act", width=inner, function="silu"),
-        Linear(name="down_proj", inputs=inner, outputs=width),
-    )  # fmt: skip
+    project: Modules = (*halves, *gated_words(vision.width, width, inner))
     projector = Block("projector", (*at(left, project), unapplied("ends", width, 2)))
-    yield from beside((TowerStage("vision", v.width, (front, *[block] * v.layers), count), fixed(projector, left)))
+    yield from beside((vision, fixed(projector, left)))
 
 
 # -- Ovis ----------------------------------------------------------------------------------------------------------
