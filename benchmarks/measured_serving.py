@@ -774,30 +774,29 @@ def tpu_servers(r: TableRow) -> Iterator[MeasuredRun]:
     """vLLM on TPUs: TPOT, or seconds of a generated token where the recipe has no more.
 
     Two devices of one chip are taken for one, so that tp = 2 on a chip of v7 is no parallelism. With data-parallel
-    attention every rank holds `max_num_seqs` sequences. Prompts and answers of v7 are drawn from [0.8·L, L].
+    attention every device holds `max_num_seqs` sequences. Prompts and answers of v7 are drawn from [0.8·L, L].
     """
     if not r.text("output_tokens_per_s") or not r.text("output_len"):
         raise LeftOutError("no answers: a model that reads prompts alone")
-    chip, chips, apart = (
-        chip_of_row(TPU_CHIPS.get(r.text("chip"))),
-        r.whole("num_chips"),
-        "dp-attention" in r.text("parallelism"),
-    )
+    chip, chips = chip_of_row(TPU_CHIPS.get(r.text("chip"))), r.whole("num_chips")
+    apart = "dp-attention" in r.text("parallelism")
     drawn = "[0.8 x, x]" in r.text("note") + r.text("anomaly")
     share, varied = (0.9, EVENLY) if drawn else (1.0, 0.0)
-    held = r.whole("max_num_seqs") * (chips * DEVICES.get(chip, 1) if apart else 1)
+    places = r.whole("max_num_seqs") * (chips * DEVICES.get(chip, 1) if apart else 1)
     name = r.text("model").removesuffix("-FP8")
     model = model_of_row(name if known_model(name) else f"Qwen/{name}")
     fp8 = r.text("precision").startswith("fp8")
-    formats = f"weights={'fp8-block' if r.text('model').endswith('-FP8') else 'fp8'},kv=fp8" if fp8 else None
+    eight = "fp8-block" if r.text("model").endswith("-FP8") else "fp8,activations=fp8"
+    formats = f"weights={eight},kv=fp8" if fp8 else None
+    most, budget = places // (chips if apart else 1), r.whole("max_num_batched_tokens")
     told = "tpot" if r.text("tpot_mean_ms") else "token"
     yield measured_run(
         quantity=f"served-{told}", model=model, on=several(chip, chips),
         seconds=r.number("tpot_mean_ms") / 1e3 if told == "tpot" else 1 / r.number("output_tokens_per_s"),
         layout=f"dp={chips},ep={chips}" if apart else f"tp={chips}", precision=formats,
-        engine=f"vllm(max_num_seqs={r.whole('max_num_seqs')},max_num_batched_tokens={r.whole('max_num_batched_tokens')})",
+        engine=f"vllm(max_num_seqs={most},max_num_batched_tokens={budget})",
         input=int(share * r.whole("input_len")), output_tokens=int(share * r.whole("output_len")),
-        concurrency=min(r.whole("max_concurrency"), held), input_cv=varied, output_cv=varied, system=chip,
+        concurrency=min(r.whole("max_concurrency"), places), input_cv=varied, output_cv=varied, system=chip,
         slices=("serving", f"serving,{chip}"),
     )  # fmt: skip
 

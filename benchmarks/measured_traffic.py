@@ -30,10 +30,10 @@ from statistics import fmean, median
 
 import measured_mlperf
 from measured_serving import (
-    EVENLY,
     RATES,
     REQUESTS,
     SERVING,
+    TPU,
     LeftOutError,
     chip_of_row,
     degree,
@@ -42,6 +42,7 @@ from measured_serving import (
     of_release,
     servers,
     several,
+    tpu_servers,
 )
 from roofline.declared.errors import InputError
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
@@ -353,33 +354,16 @@ def gpustack(folder: Path, _: bool) -> Part:
     return part
 
 
-TPU = "tpu_recipes.csv"
-TPU_MODELS = {"Qwen3.5-397B-A17B-FP8": "Qwen/Qwen3.5-397B-A17B", "Qwen3-32B": "Qwen/Qwen3-32B"}
-DEVICES = {"tpu-v7": 2}
-"""Devices of a chip, in which a recipe counts its degrees."""
-
-
 def on_tpu(r: TableRow) -> Simulation:
-    """A server of a recipe. Attention that is data-parallel has a rank on every chip; experts are spread over all."""
+    """A server of a recipe, with all requests of its run."""
     if r.text("kind") != "serving":
         raise LeftOutError("a training run, which `measured_training.py` reads")
-    if not r.text("output_tokens_per_s"):
-        raise LeftOutError("it generates nothing: `encode` answers")
-    chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
-    shared = "dp-attention" in r.text("parallelism")
+    (run,) = tpu_servers(r)
     users, requests = (round(r.number(name)) for name in ("max_concurrency", "num_requests"))
-    limit = r.whole("max_num_seqs") * (chips * DEVICES.get(chip, 1) if shared else 1)
-    budget, most = r.whole("max_num_batched_tokens"), limit // (chips if shared else 1)
-    eight = r.text("precision").startswith("fp8")
-    exactly = "random-range-ratio" not in r.text("note")
+    varied = {name: run.settings[name] for name in ("input", "output_tokens", "input_cv", "output_cv")}
     return simulate(  # type: ignore[no-any-return]
-        model_of_row(TPU_MODELS.get(r.text("model"), r.text("model"))), on=several(chip, chips),
-        layout=f"dp={chips},ep={chips}" if shared else f"tp={chips}",
-        engine=f"vllm(max_num_seqs={most},max_num_batched_tokens={budget})",
-        precision="weights=fp8,activations=fp8,kv=fp8" if eight else None, requests=requests,
-        input=round(r.number("input_len") * (1 if exactly else 0.9)),
-        output_tokens=round(r.number("output_len") * (1 if exactly else 0.9)),
-        input_cv=0.0 if exactly else EVENLY, output_cv=0.0 if exactly else EVENLY,
+        run.model, on=run.where.on, layout=run.where.layout, precision=run.where.precision, engine=run.where.engine,
+        requests=requests, **varied,
         **({"arrivals": "at-once"} if users >= requests else {"concurrency": users, "warmup": 0, "ramp": 0.0}),
     )  # fmt: skip
 
@@ -388,10 +372,8 @@ def tpu(folder: Path, _: bool) -> Part:
     """vLLM on TPUs."""
     part = Part("Google's recipes of vLLM on TPUs: tokens/s, TPOT s")
     for r, s in simulated(part, folder / TPU, on_tpu):
-        label = (
-            f"{r.text('model')} {r.text('num_chips')} {r.text('chip')} {r.text('input_len')}/{r.text('output_len')} "
-            + (r.text("max_concurrency"))
-        )
+        named = f"{r.text('model')} {r.text('num_chips')} {r.text('chip')}"
+        label = f"{named} {r.text('input_len')}/{r.text('output_len')} {r.text('max_concurrency')}"
         chips = r.number("num_chips") if "per chip" in r.text("note") else 1
         rate = r.number("output_tokens_per_s") * chips
         for group in ("tokens/s", f"tokens/s, {r.text('chip')}"):
@@ -404,12 +386,8 @@ def tpu(folder: Path, _: bool) -> Part:
 SHORT = 8
 """Tokens of answers whose TPOT is not scored: it hangs on how prompts meet them."""
 PARTS: dict[str, Callable[[Path, bool], Part]] = {
-    "vllm": vllm,
-    "ttft": ttft,
-    "mlperf": mlperf,
-    "gpustack": gpustack,
-    "tpu": tpu,
-}
+    "vllm": vllm, "ttft": ttft, "mlperf": mlperf, "gpustack": gpustack, "tpu": tpu,
+}  # fmt: skip
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
