@@ -255,6 +255,7 @@ class Engine:
             and "models" not in fit
             and chip.id in fit.get("chips", (chip.id,))
             and chip.generation in fit.get("generations", (chip.generation,))
+            and chip.vendor in fit.get("vendors", (chip.vendor,))
             for fit in self.fitted_on
         )
 
