@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -22,6 +21,7 @@ from roofline.declared.trees import JsonObject
 from roofline.model.modules import Attention, Embedding, Experts, Linear, Module
 from roofline.model.trace.installed import real_code
 from roofline.model.trace.values import Operand, dispatching
+from roofline.model.trace.weights import COPIES, LAYER, OTHER_PRODUCTS, PRODUCTS, Weights, leaf
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -31,17 +31,9 @@ if TYPE_CHECKING:
 Operands: TypeAlias = tuple[Operand, ...]
 NamedOperands: TypeAlias = Mapping[str, Operand]
 _KERNEL = "roofline_trace"
-_LAYER = re.compile(r"^((?:.*?\.)?\d+)\.(.+)$")
 _PLACE = re.compile(r"^([^.]+\.[^.*]+(?:\.[^.*]+\.\*\.[^.]+)?).*$")
 """The module path of a parameter, without its own name."""
 _ONE_AT_A_TIME = threading.Lock()
-_PRODUCTS: Mapping[str, tuple[int, int, int | None]] = {
-    "aten.mm": (0, 1, None), "aten.bmm": (0, 1, None), "aten.addmm": (1, 2, 0), "aten.baddbmm": (1, 2, 0),
-}  # fmt: skip
-"""Product → positions of its two factors and of the added term."""
-_OTHERS = ("aten.convolution", "aten._grouped_mm", "aten.mv", "aten.addmv", "aten.dot")
-_COPIES = ("aten._to_copy", "aten.clone")
-"""Operators that copy values to another storage: for example a router's weight in single precision."""
 _OTHERS_BEGIN = "aten._scaled_dot_product"
 
 
@@ -84,7 +76,7 @@ def passes(model_type: str, settings: JsonObject, shapes: Sequence[tuple[int, in
     where the language model is only part of the class that `architectures` names.
     """
     torch, transformers = real_code()
-    with _ONE_AT_A_TIME, _quiet(torch, transformers):
+    with _ONE_AT_A_TIME, quiet(torch, transformers):
         if model_type not in transformers.CONFIG_MAPPING:
             raise InputError("model_type", model_type, f"a type that transformers {transformers.__version__} has")
         try:
@@ -140,7 +132,7 @@ def _refuse_unused(model: PreTrainedModel, runs: Sequence[Pass]) -> None:
 
 
 @contextmanager
-def _quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
+def quiet(torch: ModuleType, transformers: ModuleType) -> Iterator[None]:
     """Use bf16 weights, as grouped products need; print nothing and download nothing."""
     from huggingface_hub import constants as hub
 
@@ -219,16 +211,11 @@ def _pass(torch: ModuleType, transformers: ModuleType, model: PreTrainedModel, s
             model(input_ids=ids, **given)
     text, table = model.config.get_text_config(), model.get_input_embeddings().weight
     return Pass(
-        steps=tuple(watch.steps), cached=cached, unknown=frozenset(watch.unknown), unused=watch.unused(),
+        steps=tuple(watch.steps), cached=cached, unknown=frozenset(watch.unknown), unused=watch.weights.unused,
         parameters=_values(model), vocab=table.shape[0],
         hidden=getattr(text, "hidden_size", table.shape[1]), context=getattr(text, "max_position_embeddings", None),
         version=transformers.__version__,
     )  # fmt: skip
-
-
-def _storage(tensor: Tensor) -> int:
-    """The storage that a tensor shares with its views."""
-    return int(tensor.untyped_storage()._cdata)
 
 
 @dataclass
@@ -240,16 +227,13 @@ class _Watch:
     steps: list[TracedStep] = field(default_factory=list)
     unknown: set[str] = field(default_factory=set)
     counted: set[str] = field(default_factory=set)
-    copies: list[Tensor] = field(default_factory=list)
-    """Copies of weights, kept alive so that their storage is not reused."""
 
     def __post_init__(self) -> None:
         self.names: dict[int, str] = {id(m): name for name, m in self.model.named_modules()}
-        self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
+        self.weights = Weights(self.model)
         head, table = self.model.get_output_embeddings(), self.model.get_input_embeddings()
-        self.head = "" if head is None else self.weights[_storage(head.weight)]
-        self.shared = self.head == self.weights[_storage(table.weight)]
-        self.used: set[str] = set()
+        self.head = "" if head is None else self.weights.owner(head.weight)
+        self.shared = self.head == self.weights.owner(table.weight)
         self.leaves: Callable[[Operand], list[Operand]] = import_module("torch.utils._pytree").tree_leaves
 
     # -- what torch runs -----------------------------------------------------------------------------------------------
@@ -257,62 +241,44 @@ class _Watch:
         """Run one torch function, and record it if it is a product."""
         name = str(function.overloadpacket)
         self._use(args, kwargs)
-        if name in _PRODUCTS:
-            first, second, added = _PRODUCTS[name]
+        if name in PRODUCTS:
+            first, second, added = PRODUCTS[name]
             self._product(args[first], args[second], None if added is None else args[added])
         elif name == "aten.embedding":
             self._lookup(args[0])
-        elif name in _OTHERS or name.startswith(_OTHERS_BEGIN):
-            owner = next((n for x in args if hasattr(x, "untyped_storage") and (n := self._owner(x))), "")
+        elif name in OTHER_PRODUCTS or name.startswith(_OTHERS_BEGIN):
+            owner = next((n for x in args if hasattr(x, "untyped_storage") and (n := self.weights.owner(x))), "")
             self.unknown.add(self._general(owner) or name)
         out = function(*args, **kwargs)
-        if name in _COPIES and (owner := self._owner(args[0])):
-            self.weights[_storage(out)] = owner
-            self.copies.append(out)
+        if name in COPIES:
+            self.weights.copy(args[0], out)
         return out
 
     def _use(self, *values: Operand) -> None:
         """Record the parameters among these values, however nested."""
-        tensors = (value for value in self.leaves(values) if hasattr(value, "untyped_storage"))
-        self.used.update(owner for tensor in tensors if (owner := self._owner(tensor)))
-
-    def unused(self) -> dict[str, int]:
-        """The parameters that were not used, and their sizes."""
-        owners = ((self._owner(p), p.numel()) for p in self.model.parameters())
-        return {owner: values for owner, values in owners if owner not in self.used}
-
-    def _owner(self, tensor: Tensor) -> str:
-        """The parameter that a tensor is a view of, if any."""
-        return self.weights.get(_storage(tensor), "")
+        self.weights.use(value for value in self.leaves(values) if hasattr(value, "untyped_storage"))
 
     def _product(self, a: Tensor, b: Tensor, added: Tensor | None) -> None:
         """Record a·b, where one is a weight [in, out], or one such weight for each group."""
-        owner, weight, rows = self._owner(b), b, a.shape[-2]
-        if not owner:
-            owner, weight, rows = self._owner(a), a.mT, b.shape[-1]
-        if not owner:
+        ran = self.weights.product(a, b, added)
+        if ran is None:
             self.unknown.add(f"behind {self.steps[-1].module.name}" if self.steps else "before all layers")
             return
-        inputs, outputs = weight.shape[-2:]
-        groups = prod(weight.shape[:-2])
-        if groups > 1 and weight.stride(0) == 0:
-            rows, groups = rows * groups, 1
-        if rows % self.tokens:
-            self.unknown.add(self._general(owner))
+        if ran.rows % self.tokens:
+            self.unknown.add(self._general(ran.owner))
             return
-        bias = added is not None and bool(self._owner(added)) and added.numel() == outputs * groups
-        for _ in range(rows // self.tokens):
-            self._add(owner, Linear(
-                name=_leaf(owner), inputs=inputs * groups, outputs=outputs * groups, groups=groups,
-                bias=bias and owner not in self.counted, part="head" if owner == self.head else "ffn",
-                tied=owner in self.counted,
+        for _ in range(ran.rows // self.tokens):
+            counted = ran.owner in self.counted
+            self._add(ran.owner, Linear(
+                name=leaf(ran.owner), inputs=ran.inputs, outputs=ran.outputs, groups=ran.groups,
+                bias=ran.bias and not counted, part="head" if ran.owner == self.head else "ffn", tied=counted,
             ))  # fmt: skip
 
     def _lookup(self, table: Tensor) -> None:
-        if (owner := self._owner(table)) and owner not in self.counted:
+        if (owner := self.weights.owner(table)) and owner not in self.counted:
             rows, width = table.shape
             shared = self.shared and owner == self.head
-            self._add(owner, Embedding(name=_leaf(owner), rows=rows, width=width, shared=shared))
+            self._add(owner, Embedding(name=leaf(owner), rows=rows, width=width, shared=shared))
 
     # -- what transformers lets one choose -----------------------------------------------------------------------------
     def attend(
@@ -335,7 +301,7 @@ class _Watch:
         self._use(kwargs)
         sequences, heads, tokens, dim = query.shape
         self._add(self.names[id(module)] + ".", Attention(
-            name=f"{_leaf(self.names[id(module)] + '.')}.attention", heads=heads, kv_heads=key.shape[1], head_dim=dim,
+            name=f"{leaf(self.names[id(module)] + '.')}.attention", heads=heads, kv_heads=key.shape[1], head_dim=dim,
             v_head_dim=value.shape[-1], window=kwargs.get("sliding_window"), sinks=kwargs.get("s_aux") is not None,
         ))  # fmt: skip
         return query.new_empty(sequences, tokens, heads, value.shape[-1]), None
@@ -351,7 +317,7 @@ class _Watch:
         else:
             inner, gated = module.down_proj.numel() // (count * hidden), bool(module.has_gate)
             self._add(name, Experts(
-                name=_leaf(name), hidden=hidden, inner=inner, experts=count, top_k=index.shape[-1], function="silu",
+                name=leaf(name), hidden=hidden, inner=inner, experts=count, top_k=index.shape[-1], function="silu",
                 gated=gated, bias=bool(module.has_bias),
             ))  # fmt: skip
         return states.new_empty(states.shape)
@@ -360,16 +326,10 @@ class _Watch:
     def _add(self, name: str, module: Module) -> None:
         """Record a module under the name that it, or its weight, has in the code."""
         self.counted.add(name)
-        place = _LAYER.match(name)
+        place = LAYER.match(name)
         layered = any(step.layer is not None for step in self.steps)
         self.steps.append(TracedStep(module, place.group(1) if place else None, layered and place is None))
 
     def _general(self, name: str) -> str:
         """A name with the layer number replaced, so that all layers share it."""
         return re.sub(r"\.\d+\.", ".*.", name)
-
-
-def _leaf(name: str) -> str:
-    """Name of a parameter or module within its layer."""
-    place = _LAYER.match(name)
-    return (place.group(2) if place else name).removesuffix(".weight").rstrip(".")

@@ -23,17 +23,8 @@ from roofline.model.modules import Attention, Convolution, Embedding, Learned, L
 from roofline.model.trace.calls import InputShapes, make_call, usual_inputs
 from roofline.model.trace.installed import real_code
 from roofline.model.trace.values import KnownValues, Operand, dispatching, in_memory
-from roofline.model.trace.watch import (
-    _COPIES,
-    _LAYER,
-    _OTHERS,
-    _PRODUCTS,
-    NamedOperands,
-    Operands,
-    _leaf,
-    _quiet,
-    _storage,
-)
+from roofline.model.trace.watch import NamedOperands, Operands, quiet
+from roofline.model.trace.weights import COPIES, LAYER, OTHER_PRODUCTS, PRODUCTS, Weights, leaf
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -66,14 +57,11 @@ class _Record:
     model: nn.Module
     ran: list[TracedProduct] = field(default_factory=list)
     counted: set[str] = field(default_factory=set)
-    used: set[str] = field(default_factory=set)
     unseen: set[str] = field(default_factory=set)
-    copies: list[Tensor] = field(default_factory=list)
-    """Copies of weights, kept alive so that their storage is not reused."""
 
     def __post_init__(self) -> None:
-        self.weights: dict[int, str] = {_storage(p): name for name, p in self.model.named_parameters()}
-        self.values = KnownValues(moved=self._copied)
+        self.weights = Weights(self.model)
+        self.values = KnownValues(moved=self.weights.copy)
         self.mode = dispatching(self.dispatch)
 
     def begin(self) -> None:
@@ -87,52 +75,31 @@ class _Record:
             with self.mode:
                 return function.decompose(*args, **kwargs)
         name = str(function.overloadpacket)
-        self.used.update(self._owner(x) for x in self.values.tensors((args, kwargs)))
+        self.weights.use(self.values.tensors((args, kwargs)))
         out = self.values.run(function, args, kwargs)
-        if name in _PRODUCTS:
-            first, second, added = _PRODUCTS[name]
+        if name in PRODUCTS:
+            first, second, added = PRODUCTS[name]
             self._product(args[first], args[second], None if added is None else args[added])
         elif name == "aten.convolution":
             self._convolution(args, out)
         elif name == "aten.embedding":
             self._lookup(args[0], out)
-        elif name in _COPIES:
-            self._copied(args[0], out)
-        elif name in _OTHERS:
+        elif name in COPIES:
+            self.weights.copy(args[0], out)
+        elif name in OTHER_PRODUCTS:
             self.unseen.add(name)
         return out
 
-    def _copied(self, source: Tensor, copy: Tensor) -> None:
-        """A copy of a weight is that weight."""
-        if owner := self._owner(source):
-            self.weights[_storage(copy)] = owner
-            self.copies.append(copy)
-
-    def unused(self) -> dict[str, int]:
-        """The parameters that no function took, and their sizes."""
-        owned = ((name, p, self._owner(p)) for name, p in self.model.named_parameters())
-        return {name: p.numel() for name, p, owner in owned if owner not in self.used}
-
-    def _owner(self, tensor: Tensor) -> str:
-        return self.weights.get(_storage(tensor), "")
-
     def _product(self, a: Tensor, b: Tensor, added: Tensor | None) -> None:
         """A product with a weight, or one of two activations: half of an attention."""
-        owner, weight, rows = self._owner(b), b, a.shape[-2]
-        if not owner:
-            owner, weight, rows = self._owner(a), a.mT, b.shape[-1]
-        if not owner:
+        ran = self.weights.product(a, b, added)
+        if ran is None:
             self._activations(a, b)
             return
-        inputs, outputs = weight.shape[-2:]
-        groups = prod(weight.shape[:-2])
-        if groups > 1 and weight.stride(0) == 0:
-            rows, groups = rows * groups, 1
-        bias = added is not None and bool(self._owner(added)) and added.numel() == outputs * groups
-        first = owner not in self.counted
-        self._add(owner, Linear(
-            name=_leaf(owner), inputs=inputs * groups, outputs=outputs * groups, groups=groups, bias=bias and first,
-            tied=not first, positions=rows,
+        first = ran.owner not in self.counted
+        self._add(ran.owner, Linear(
+            name=leaf(ran.owner), inputs=ran.inputs, outputs=ran.outputs, groups=ran.groups, bias=ran.bias and first,
+            tied=not first, positions=ran.rows,
         ))  # fmt: skip
 
     def _activations(self, a: Tensor, b: Tensor) -> None:
@@ -155,13 +122,13 @@ class _Record:
     def _convolution(self, args: Operands, out: Tensor) -> None:
         x, weight, bias, *_ = args
         transposed, groups = bool(args[6]), int(args[8])
-        owner = self._owner(weight)
+        owner = self.weights.owner(weight)
         around = x if transposed else out
         places = around.shape[0] * prod(around.shape[2:])
         inputs, outputs = x.shape[1], out.shape[1]
         first = owner not in self.counted
         module = Convolution(
-            name=_leaf(owner) if owner else "convolution", inputs=inputs, outputs=outputs,
+            name=leaf(owner) if owner else "convolution", inputs=inputs, outputs=outputs,
             kernel=prod(weight.shape[2:]), groups=groups, bias=bias is not None and first, positions=places,
             transposed=transposed,
         )  # fmt: skip
@@ -174,14 +141,14 @@ class _Record:
         self._add(owner, work)
 
     def _lookup(self, table: Tensor, out: Tensor) -> None:
-        owner = self._owner(table)
+        owner = self.weights.owner(table)
         if owner and owner not in self.counted:
             rows, width = table.shape
-            self._add(owner, Embedding(name=_leaf(owner), rows=rows, width=width, positions=out.numel() // width))
+            self._add(owner, Embedding(name=leaf(owner), rows=rows, width=width, positions=out.numel() // width))
 
     def _add(self, owner: str, module: Module) -> None:
         self.counted.add(owner)
-        place = _LAYER.match(owner)
+        place = LAYER.match(owner)
         self.ran.append(TracedProduct(place.group(1) if place else None, module))
 
 
@@ -196,7 +163,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
     torch, transformers = real_code()
     kind = str(raw.get("_class_name") or raw.get("model_type") or "")
     reason, idle, total = "", {}, 0
-    with _quiet(torch, transformers):
+    with quiet(torch, transformers):
         for dtype in FORMATS:
             torch.set_default_dtype(getattr(torch, dtype))
             try:
@@ -219,7 +186,7 @@ def traced_call(name: str, raw: JsonObject, shapes: InputShapes | None = None, c
                         raise failed from error
                     reason = reason or str(failed)
                     continue
-                idle = record.unused()
+                idle = record.weights.unused
                 if shapes is not None or sum(idle.values()) <= UNUSED * total:
                     return _model(name or kind, kind, Config(raw), record, total, given)
             if idle:
