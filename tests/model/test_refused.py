@@ -34,7 +34,7 @@ def test_the_error_says_what_it_is_and_what_is_covered(model_type: str, words: s
     with pytest.raises(rl.InputError) as error:
         rl.load({"model_type": model_type, **TEXT})
     assert words in str(error.value)
-    assert "a model that is counted" in str(error.value)
+    assert "a supported model" in str(error.value)
     assert "nearest" not in str(error.value)
 
 
@@ -93,12 +93,12 @@ def test_nothing_is_both_a_family_and_refused() -> None:
     [
         (
             {"_class_name": "AnyTransformer2DModel", "_diffusers_version": "0.30.0", "num_layers": 19},
-            "_class_name: expected a model that is counted, with a model_type "
+            "_class_name: expected a supported model, with a model_type "
             "(this is a part of a diffusion pipeline, by diffusers), got 'AnyTransformer2DModel'",
         ),
         (
             {"architecture": "vit_base_patch16_224", "num_classes": 1000, "pretrained_cfg": {"tag": "augreg"}},
-            "architecture: expected a model that is counted, with a model_type "
+            "architecture: expected a supported model, with a model_type "
             "(this is an image model, by timm), got 'vit_base_patch16_224'",
         ),
     ],

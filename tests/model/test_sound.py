@@ -57,7 +57,7 @@ def test_what_is_longer_than_a_model_hears_is_an_error() -> None:
 
 
 def test_a_model_without_a_rule_is_an_error() -> None:
-    with pytest.raises(rl.InputError, match="audio: expected a model whose rule of sound is known"):
+    with pytest.raises(rl.InputError, match="audio: expected a model whose tokens per second of sound are known"):
         rl.serve("Qwen/Qwen3-8B", **LOAD, concurrency=1, audio=3)
 
 

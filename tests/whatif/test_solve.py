@@ -363,7 +363,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"find": "batch", "where": "time < against", "against": "b200", "context": 1}, "against: expected settings among"),
     ({"find": "batch", "where": "fits", "context": 1, "recipe": "fp8"}, "recipe: expected `tokens` as well"),
     ({"find": "batch", "where": "fits", "context": 1, "extreme": "most"}, "extreme: expected one of"),
-    ({"find": "price", "input": 5, "output": 5}, "against: expected settings of the other side"),
+    ({"find": "price", "input": 5, "output": 5}, "against: expected the settings to compare with"),
     ({"find": "price", "against": "owned(capital=1,years=1)", "utilisation": 1}, "against: expected owned"),
     ({"find": "price", "against": "owned(capital=1,years=1,kwh=1)"}, "utilisation: expected a share"),
     ({"find": "price", "against": "owned(capital=0,years=1,kwh=1)", "utilisation": 1}, "owned capital: expected"),

@@ -76,7 +76,7 @@ class WholeInputs:
     frames: Annotated[Whole | None, "Frames of each video (default: the config's)."] = None
     seconds: Annotated[Seconds | None, "Length of each recording, such as `30s` (default: the config's)."] = None
     tower: Annotated[
-        Text | None, "Of a larger model, what alone is run: the tower that reads `images`, `sound` or a `source`."
+        Text | None, "Only one encoder of a larger model: the one that reads `images`, `sound` or the `source` text."
     ] = None
     passes: Annotated[Whole | None, "Denoising steps of an image or a video (28)."] = None
     guidance: Annotated[

@@ -39,16 +39,16 @@ TABULATED = 512
 DENSE, ROUTED = 0.06, 0.10
 """Error of whole models beyond that of their kernels, as a share of a step's time, which widens the 80 % interval. It
 covers what lies between kernels and, for models with routed experts (ROUTED), loads of experts other than those
-measured. With each model left out in turn, four fifths of the other models' measured batches and servers take 0.03 to
-0.06 for dense models and 0.07 to 0.12 for routed ones."""
+measured. To hold 80 % of the measured batches and servers, with each model left out in turn, an interval needs 0.03 to
+0.06 of it for dense models and 0.07 to 0.12 for routed ones."""
 UNEVEN = 0.12
-"""Error, likewise, for ranks whose experts are assumed to be loaded evenly. Balancing the residual load of such
-ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
+"""Further error, also a share of a step's time, of ranks whose experts are assumed to be loaded evenly. Balancing the
+residual load of such ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
 lmsys.org/blog/2026-06-26-waterfill-lplb."""
 UNSERVED = 0.45
 """The same for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
-not known either. Four fifths of the measured servers of such engines; with each engine on a chip left out in turn the
-others take 0.39 to 0.47 (`benchmarks/fit_uneven.py`)."""
+not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out in turn,
+that takes 0.39 to 0.47 (`benchmarks/fit_uneven.py`)."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 

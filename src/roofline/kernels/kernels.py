@@ -26,7 +26,8 @@ VERIFYING = 16
 """Maximum new tokens per query for the decode kernel (drafts to verify); longer queries use the prefill kernel."""
 ATTENTION_BACKWARD = 2.5 / 0.85
 """Time of attention's backward pass over its forward pass: five products instead of two (scores are recomputed), each
-at 0.85 of the forward rate. FlashAttention-2 (arXiv:2307.08691, figs. 5 and 6) and -3 (arXiv:2407.08608, figs. 5, 6).
+at 0.85 of the forward rate. Figures 5 and 6 of FlashAttention-2 (arXiv:2307.08691) and of FlashAttention-3
+(arXiv:2407.08608).
 """
 
 Seconds: TypeAlias = tuple[Count, Constants | Either]

@@ -629,7 +629,7 @@ def image_tokens(
     beside = ImageTokens(0, 0, 0, 0)
     if images.audio:
         if heard is None:
-            raise InputError("audio", name, f"a model whose rule of sound is known: {HEARD}")
+            raise InputError("audio", name, f"a model whose tokens per second of sound are known: {HEARD}")
         beside = replace(
             beside, audio=images.audio, audio_tokens=heard.tokens, audio_positions=hears,
             audio_inputs=heard.pieces if hears else 0,

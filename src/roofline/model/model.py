@@ -65,8 +65,8 @@ class Tower:
     """A part of a model that reads inputs of its own: images, sound, or the sequence that a decoder attends to.
 
     `stream`: the name of these inputs in a step; every module of the tower has it. `hidden`: width of its layers.
-    `positions`: number of positions of one input, where the config fixes it. `counted`: on a rank, its shares of the
-    blocks, each with its number of layers.
+    `positions`: number of positions of one input, where the config fixes it. `counted`: the blocks that one
+    rank holds, each with its number of layers.
     """
 
     name: str

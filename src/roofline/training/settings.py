@@ -22,10 +22,10 @@ class TrainerSettings(KernelSettings):
 
     engine: Annotated[
         EngineName | None,
-        "Whose slow-downs, habits and recipes: `megatron` (`megatron@0.14`, a release), `megatron-bridge` (its "
-        "containers: `megatron-bridge@26.04`), `nemo`, `megatron-2025`, `fsdp`, `torchtitan`, `deepspeed`, "
-        "`maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but `none` with the schedule "
-        "`dualpipe`.",
+        "The training framework, with its overheads, defaults and number formats: `megatron` (`megatron@0.14`, a "
+        "release), `megatron-bridge` (its containers: `megatron-bridge@26.04`), `nemo`, `megatron-2025`, `fsdp`, "
+        "`torchtitan`, `deepspeed`, `maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but `none` "
+        "with the schedule `dualpipe`.",
     ] = None
 
 

@@ -179,8 +179,8 @@ class StepOptions:
     overlap: Annotated[
         bool | Names | None,
         "Communication that overlaps with compute, separated by commas, or `none` (default: as the engine does). `dp`: "
-        "gradients and gathered weights. `tp`: collectives in pieces, during their products. `ep`: tokens, during "
-        "another micro-batch. `cp`: a ring's keys and values. `pp`: activations between stages.",
+        "gradients and gathered weights. `tp`: collectives in pieces, during their products. `ep`: exchanges of "
+        "tokens, during another micro-batch. `cp`: a ring's keys and values. `pp`: activations between stages.",
     ] = None
     recompute_layers: Annotated[Whole | None, "Layers of each stage that are run again, the others not."] = None
     recompute_every: Annotated[Whole | None, "The same of each second, third … layer."] = None

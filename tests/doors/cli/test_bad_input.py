@@ -278,8 +278,8 @@ def test_first_tool_options(capsys: pytest.CaptureFixture[str], options: str, sa
     ("words", "message"),
     [
         ("analyze gpt2 --out x.png", "--out: expected a file that ends in .json, .csv, .parquet, .md, .txt"),
-        ("analyze gpt2 --json --out x.csv", "--out: expected an ending that goes with --json"),
-        ("analyze gpt2 --csv --out x.parquet", "--out: expected an ending that goes with --csv"),
+        ("analyze gpt2 --json --out x.csv", "--out: expected a file that ends in .json"),
+        ("analyze gpt2 --csv --out x.parquet", "--out: expected a file that ends in .csv"),
         ("analyze gpt2 --law ideal", "--law: expected --on CHIP as well"),
         (
             "serve gpt2 --on l4 --input 9 --output-tokens 9 --concurrency 2 --chips 4",

@@ -234,7 +234,11 @@ def form_of(output: Path | None, asked: Mapping[str, bool]) -> str:
         return option
     ending = ENDINGS.get(output.suffix.lower())
     if option and output.suffix and ending not in (None, option):
-        raise InputError("--out", str(output), f"an ending that goes with --{option}")
+        raise InputError(
+            "--out",
+            str(output),
+            f"a file that ends in {', '.join(e for e, form in ENDINGS.items() if e and form == option)}",
+        )
     if not option and ending is None:
         raise InputError("--out", str(output), f"a file that ends in {', '.join(filter(None, ENDINGS))}")
     if (option or ending) == "parquet":

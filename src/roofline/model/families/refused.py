@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-COVERED = "a model that is counted"
+COVERED = "a supported model"
 """Description of the supported models, for errors."""
 NOT_COVERED_YET = "a decoder with layers that are not covered yet"
 """Description of models that can be counted by tracing their published code."""

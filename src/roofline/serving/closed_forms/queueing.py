@@ -314,8 +314,8 @@ class Open:
     `uneven`: squared coefficient of variation of the gaps between requests: 1 for Poisson arrivals, 1/R where R
     replicas take turns, since a gap is then a sum of R exponential ones. Waits shrink with it (Kingman). `fastest`:
     highest rate, requests per second. `varied`: squared coefficient of variation of prompt lengths. `company`: other
-    ranks that run every step in lock step with this one. `waiting`: share of the decodes that one prompt of a step
-    holds up. `meets`: what other ranks in lock step do at a random time, where prompts take several steps.
+    ranks that run every step in lock step with this one. `waiting`: fraction of the running decodes that pause
+    while one prompt runs. `meets`: what other ranks in lock step do at a random time, where prompts take several steps.
     `several`, `two`: shares of answers with more than one token, and with two. `weight`: of a delay common to
     all requests in the mean TPOT, relative to 1/(E[O] − 1); short answers weigh most. `ranks`: to which the prompts of
     a step are dealt out in turn.

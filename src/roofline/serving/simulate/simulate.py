@@ -117,8 +117,8 @@ class Requested(DrawnLengths):
     think: Annotated[TimeText | None, "Time between an answer and the same user's next request, such as `1s`."] = None
     ramp: Annotated[
         TimeText | None,
-        "Time within which users send their first requests. Default: 0s; where all requests are equally long and "
-        "prompts share steps with decodes, as long as one answer takes.",
+        "Time within which users send their first requests. Default: 0s, or the time of one answer where "
+        "all requests are equally long and prefill shares steps with decode.",
     ] = None
     prefixes: Annotated[
         PrefixesText | None, "Shared prefixes of prompts, their number × tokens each, such as `10x2048`."

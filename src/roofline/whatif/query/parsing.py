@@ -134,7 +134,7 @@ def side_named(against: object) -> Settings:
             else:
                 raise InputError("against", part, f"settings among {', '.join(SIDES)}, as in `on=b200,precision=fp8`")
     else:
-        raise InputError("against", against, "settings of the other side, as in `on=b200,precision=fp8`")
+        raise InputError("against", against, "the settings to compare with, as in `on=b200,precision=fp8`")
     for name in sides:
         if name not in SIDES:
             raise not_one_of("against", name, SIDES)

@@ -108,7 +108,7 @@ def break_even(q: OpenQuestion, find: str, against: object, utilisation: float |
         raise InputError("utilisation", utilisation, "owning to compare with: " + _OWNED)
     limits = [limit for limit in map(_cost_limit, q.condition.parts) if limit is not None]
     if len(limits) < len(q.condition.parts) or len(limits) + (against is not None) != 1:
-        raise InputError("against", against, "settings of the other side, or `usd_per_million_tokens <= 0.5` alone")
+        raise InputError("against", against, "the settings to compare with, or `usd_per_million_tokens <= 0.5` alone")
     target, sign = limits[0] if limits else (_cost(other_side(q, against)), "=")
     if find == "price":
         value, extreme = target / _cost(q.priced(1.0)), "greatest"

@@ -47,9 +47,9 @@ def solve(
     *,
     find: Annotated[
         Text,
-        "`batch`, `context`, `input`, `output`, `concurrency`, `rate`, `tokens`: the greatest under upper limits, else "
-        "the least. `bandwidth`, `peak`, `memory`, `link` of a chip like the given one, or `chips`: the least. `price` "
-        "(USD per chip-hour) or `utilisation` at which two ways cost the same.",
+        "`batch`, `context`, `input`, `output`, `concurrency`, `rate`, `tokens`: the greatest value that keeps upper "
+        "limits, or the least that reaches lower ones. `bandwidth`, `peak`, `memory`, `link` of a chip like the given "
+        "one, or `chips`: the least. `price` (USD per chip-hour) or `utilisation` at which two ways cost the same.",
     ],
     where: Annotated[
         Names | None,

@@ -1,4 +1,4 @@
-"""Why physical figures differ from those of the rules, category by category and cause by cause."""
+"""How physical FLOPs and bytes differ from those by dump_model_info's rules, by category and by cause."""
 
 from __future__ import annotations
 

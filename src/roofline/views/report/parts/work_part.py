@@ -36,7 +36,7 @@ def memory_section(r: Report) -> Section:
     longest = "any" if f.longest_context is None else whole(f.longest_context)
     fewest = "none of those tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
     text = (
-        f"{f.engine.name} leaves the KV cache {budget_text(f, ', ')}.",
+        f"{f.engine.name}: {budget_text(f, ' left for the KV cache, ')}.",
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )

@@ -39,7 +39,7 @@ def fit_text(f: Fit) -> str:
     wide = max(len(name) for name, _, _ in rows) if f.engine.buffers else 12
     lines += [f"{name:<{wide}} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
     lines += [f"{'sum':<{wide}} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
-    lines.append(f"{f.engine.name} leaves the KV cache {budget_text(f, ': ')}")
+    lines.append(f"{f.engine.name}: {budget_text(f, ' left for the KV cache, ')}")
     if f.gpu_kv_cache_size is not None and f.maximum_concurrency is not None:
         size, requests = whole(int(f.gpu_kv_cache_size)), f.maximum_concurrency
         lines.append(f"GPU KV cache size: {size} tokens")
@@ -47,7 +47,7 @@ def fit_text(f: Fit) -> str:
     answer = "fits" if f.fits else "does not fit"
     lines.append(
         f"{answer}; largest batch at {f.context} tokens: {f.largest_batch}; longest context at batch {f.batch}: "
-        f"{'any' if f.longest_context is None else f.longest_context}; fewest chips: {f.fewest_chips or 'none'}"
+        f"{_longest(f)}; fewest chips: {f.fewest_chips or 'none'}"
     )
     if f.fewest is not None and not f.fewest.alone:
         lines[-1] += f" ({f.fewest.text()})"
@@ -97,6 +97,13 @@ def activations_text(f: Fit) -> str:
     if f.engine.buffers:
         return f"a step of at most {f.chunk} tokens in fp32, every one with its logits"
     return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
+
+
+def _longest(f: Fit) -> str:
+    """The longest context of a batch, and whether the model rather than memory ends it."""
+    if f.longest_context is None:
+        return "any"
+    return f"{f.longest_context}{' (the model takes no more)' if f.longest_context == f.model.context else ''}"
 
 
 def budget_text(f: Fit, link: str) -> str:

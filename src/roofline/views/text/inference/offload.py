@@ -54,4 +54,4 @@ def placement_text(o: Offload) -> str:
         return f"{si(away, 'B')} of weights on the host, read by the card in every step"
     options = [f"--n-gpu-layers {o.gpu_layers}"] + ([f"--n-cpu-moe {o.cpu_experts}"] if o.cpu_experts else [])
     options += ["--no-kv-offload"] if o.host_cache else []
-    return f"{' '.join(options)} of {o.layers + 1} (the output layer included)"
+    return f"{' '.join(options)} ({o.layers + 1} layers with the output layer)"

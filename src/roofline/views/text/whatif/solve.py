@@ -26,7 +26,9 @@ def solution_text(s: Solution) -> str:
         return f"{asked}\n\nno {s.find}: {s.why}"
     about = KNOBS[s.find].about if s.find in KNOBS else ""
     says = f", {about}" if about and s.find != "price" else ""
-    bound = f"; limited by {s.binding}" if s.binding else ""
+    named = next((f"{k.metric} {k.sign} {_text(k.limit, k.unit)}" for k in s.requirements if k.metric == s.binding), "")
+    reason = "limited by" if s.extreme == "greatest" else "the least for"
+    bound = f"; {reason} {named or s.binding}" if s.binding else ""
     lines = [asked, "", f"{s.find} = {number_text(s.value, s.unit)}{says}{bound}"]
     if s.beyond is not None and isinstance(s.value, int):
         lines.append(f"beyond it: {number_text(s.beyond, s.unit)}; multiples of {s.step}" if s.step > 1

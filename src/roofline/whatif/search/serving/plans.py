@@ -423,7 +423,7 @@ def percentiles_of(answer: Any) -> Percentiles:
 
 
 PlanTimes: TypeAlias = tuple[Span, Span, Percentiles, float]
-"""TTFT, TPOT, percentiles, and `longer` of a plan."""
+"""TTFT, TPOT and percentiles of a plan, and the factor `longer` of the time of its answers."""
 
 
 def plan_times(answer: Serving, i: int) -> PlanTimes:

@@ -106,7 +106,7 @@ def search(
         `time`, `cost` (chip-seconds) or `chips`; with --run-tokens also `days`, `dollars`, `energy` or `goodput`.
     emit:
         Print launch commands or manifests of the best plan instead, each option with its assumption; with --train, a
-        framework's flags or config. Settings that they cannot express are listed on stderr.
+        framework's flags or config. Settings for which it has no option are listed on stderr.
     out:
         A file for the JSON; with --emit, a folder for its files, or with --train a file for the config.
     force:

@@ -71,8 +71,8 @@ def sweep(
     """Tabulate estimates over models, chips, layouts, formats, engines, batches, contexts and rates.
 
     Each option is an axis with one or more values. Numbers: `8`, `1,2,4`, `1..512` (each), `1..512:x2`,
-    `16..256:+16`; k is 1,000 and Ki 1,024. Layouts: `tp=1,2,4,8,pp=1,2`, every combination of degrees. Others: one word
-    per value, as in `--precision bf16 fp8`; `checkpoint` is the checkpoint's own format.
+    `16..256:+16`; k is 1,000 and Ki 1,024. Layouts: `tp=1,2,4,8,pp=1,2`, every combination of degrees. Other axes take
+    one word per value, as in `--precision bf16 fp8`; `checkpoint` is the checkpoint's own format.
 
     Invalid combinations are skipped and counted. Exits with 1 if no row is left.
 
