@@ -771,12 +771,12 @@ def run(
     estimate: TrainingEstimate, run_tokens: _TokensOfRun, how: RunOptions = ..., *, bill: Bill | None = None,
     drawn: MeanPower = ..., failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
     save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
-    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0,
-    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
-    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
-    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
-    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
-    power_share: _PlainNumber | None = None,
+    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, spare_nodes: _WholeOrNone | None = None,
+    repair_hours: _FromZero | None = None, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
+    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
+    rampup_batch_size: _PackText | None = None, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Run: ...
 
 @overload
@@ -936,11 +936,12 @@ def search_training(
     context_length: _OneTokens | None = None, teacher: _ModelName | None = None, reference: bool = False,
     failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
     storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
-    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
-    rampup_batch_size: _PackText | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    restart_seconds: _FromZero = 600.0, spare_nodes: _WholeOrNone | None = None, repair_hours: _FromZero | None = None,
+    stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 @overload
 def search_training(
@@ -961,11 +962,12 @@ def search_training(
     context_length: _OneTokens | None = None, teacher: _ModelName | None = None, reference: bool = False,
     failures: _Text | None = None, mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None,
     storage: _AboveZero | None = None, asynchronous: bool = False, save_every: _AboveZero | None = None,
-    restart_seconds: _FromZero = 600.0, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
-    rampup_batch_size: _PackText | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    restart_seconds: _FromZero = 600.0, spare_nodes: _WholeOrNone | None = None, repair_hours: _FromZero | None = None,
+    stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 
 @overload
