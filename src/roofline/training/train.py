@@ -37,6 +37,7 @@ from roofline.training.estimate import SecondModel, TrainingEstimate, TrainingSe
 from roofline.training.layouts.candidates import Asking, Candidates, Recomputed, first_of, recomputations
 from roofline.training.layouts.validation import EAGER, check, has_room, of_whole_shape
 from roofline.training.memory.memo import Shared
+from roofline.training.replicas.stragglers import stragglers_named
 from roofline.training.second_model import plainly
 from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
@@ -196,7 +197,7 @@ def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> T
     return estimated(replace(asked, model=model, deployment=deployment, formats=formats), step, micro_batches, Shared())
 
 
-def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> AskedStep:
+def _asked(model: Model, step: Training, where: TrainingWhere, bill: Bill | None) -> AskedStep:
     """The setup, the step with the framework's defaults filled in, and the micro-batches of a replica."""
     software = trainer_named(where.engine, step.schedule)
     if step.overlap is None:
@@ -217,4 +218,6 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> Ask
     law, bill = mode_named(where.law), bill_of(bill)
     software = software.on(deployment.chip)
     formats = software.dispatching(formats)
-    return TrainingSetup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
+    slow = stragglers_named(where.stragglers)
+    setup = TrainingSetup(model, deployment, formats, software, law, bill, where.precision, stragglers=slow)
+    return setup, step, micro_batches

@@ -161,7 +161,7 @@ LINES = {
     "host": "waiting for the host's launches", "waiting": "waiting for other stages",
     "reduction": "exposed reduction of gradients", "gathering": "exposed gathering of weights", "update": "optimizer",
     "second": "forward passes of the frozen model",
-    "between": "slowest rank, and between steps",
+    "stragglers": "waiting for the slowest rank", "between": "between steps",
 }  # fmt: skip
 """Names of the lines of a breakdown that are not ops."""
 
