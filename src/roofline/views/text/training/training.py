@@ -16,6 +16,7 @@ from roofline.training.runs.run import Run
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import GRADES, span_text
 from roofline.views.text.tables import Column, Table
+from roofline.work.packing import packed_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,7 +102,7 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
         some = "" if step.offload_layers is None else f" (activations of {step.offload_layers} layers a stage)"
         yield f"{', '.join(step.offload)} in the host's memory{some}"
     if step.lengths:
-        yield f"packed from {', '.join(f'{n} × {length}' for length, n in step.lengths)}"
+        yield f"packed from {packed_text(step.lengths)}"
 
 
 def memory_table(e: TrainingEstimate) -> Table:
