@@ -12,12 +12,14 @@ from folded import folded
 from roofline.layout.layout import Layout
 from roofline.model.adapters import with_lora
 from roofline.model.formats import FORMATS
+from roofline.serving.simulate.load.lengths import lengths_named
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.memory.memory import memory_of
 from roofline.training.memory.saved_activations import kept_by_op, layer_bytes
 from roofline.training.memory.workspace import WORKSPACES, reduced_in, stored, total_bytes, travelling
 from roofline.training.replicas.traffic import gathered_of, times_of
-from roofline.work.checkpointing import layers_again, packed
+from roofline.work.checkpointing import layers_again
+from roofline.work.packing import drawn_pack, packed
 
 LLAMA = rl.load("meta-llama/Llama-3.1-8B")
 LAYER = 4096 * (4096 + 1024 + 1024) + 4096 * 4096 + 3 * 4096 * 14336
@@ -290,6 +292,36 @@ def test_sequences_in_a_pack_attend_to_themselves() -> None:
     assert packed("512x8,4096", 8192) == ((4096, 1), (512, 8))
 
 
+@folded("text", ["lognormal(512,1.2)", "lognormal(3000,2)", "uniform(100,900)", "uniform(2,5000)", "lognormal(4,0.2)"])
+def test_drawn_lengths_are_those_of_drawn_sequences(text: str) -> None:
+    """Pairs a token of many sequences drawn one by one, cut to the pack; windows, whose pairs are not a square, too."""
+    lengths = np.minimum(lengths_named(text).draw(np.random.default_rng(1), 400_000), 4096)
+    pack = drawn_pack(text, 4096)
+    assert sum(length * number for length, number in pack) == 4096
+    pairs = np.sum(lengths * (lengths + 1) / 2) / np.sum(lengths)
+    assert sum(n * x * (x + 1) / 2 for x, n in pack) / 4096 == pytest.approx(pairs, rel=0.01)
+    inside = np.minimum(lengths, 512)
+    windowed = np.sum(inside * (inside + 1) / 2 + 512 * (lengths - inside)) / np.sum(lengths)
+    mine = sum(n * (min(x, 512) * (min(x, 512) + 1) / 2 + 512 * max(0, x - 512)) for x, n in pack) / 4096
+    assert mine == pytest.approx(windowed, rel=0.02)
+    sequences = 4096 * len(lengths) / np.sum(lengths)
+    assert sum(n for x, n in pack if x > 1) == pytest.approx(sequences, rel=0.15)
+
+
+def test_a_step_of_drawn_packs() -> None:
+    """FLOPs by hand, 12·H·Q·layers a pair over all passes; memory and everything per token as of one sequence."""
+    whole, packs = step(), step(lengths="uniform(100,900)")
+    each = sum(n * x * (x + 1) / 2 for x, n in drawn_pack("uniform(100,900)", 2048))
+    assert whole.model_flops - packs.model_flops == pytest.approx(
+        3 * 4 * 128 * 32 * 32 * 8 * (2048 * 2049 // 2 - each), rel=1e-9
+    )
+    assert (packs.batch, packs.tokens_each, packs.tokens) == (whole.batch, 2048, whole.tokens)
+    assert packs.fullest == whole.fullest
+    together = step(lengths="uniform(100,900)", batch=np.array([8, 16]))
+    assert together.time[0] == pytest.approx(packs.time)
+    assert list(together.batch) == [8, 16]
+
+
 # -- what is refused -----------------------------------------------------------------------------------------------
 @folded(
     ("layout", "options", "field"),
@@ -304,6 +336,8 @@ def test_sequences_in_a_pack_attend_to_themselves() -> None:
         ("dp=8", {"recompute": "full", "recompute_layers": 0}, "recompute_layers"),
         ("dp=8", {"lengths": "1024,512"}, "lengths"), ("dp=8", {"lengths": "abc"}, "lengths"),
         ("dp=8", {"lengths": "0x3,2048"}, "lengths"), ("dp=8", {"lengths": 7}, "lengths"),
+        ("dp=8", {"lengths": "lognormal(512)"}, "lengths"), ("dp=8", {"lengths": "uniform(9,2)"}, "lengths"),
+        ("dp=8", {"lengths": "normal(9,2)"}, "lengths"), ("dp=8", {"lengths": "lognormal(0,1)"}, "lengths"),
     ],
 )  # fmt: skip
 def test_what_does_nothing_or_cannot_be_is_refused(layout: str, options: dict[str, Any], field: str) -> None:

@@ -16,7 +16,7 @@ from folded import folded
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.cost.bill import Bill
 from roofline.inference.cost.cost import Cost, Tariff, tariff
-from roofline.training.runs.failures import LLAMA, RECORDS, best_interval, kept_share
+from roofline.training.runs.failures import LLAMA, RECORDS, best_interval, kept_share, share_short
 from roofline.training.runs.ramp import ramp_steps
 from roofline.training.runs.run import forward_seconds
 
@@ -89,6 +89,50 @@ def test_a_share_is_one_and_shrinks(interval: float, save: float, restart: float
     assert kept_share(interval, save, restart, apart * more) >= share * (1 - 1e-12)
 
 
+# -- spare nodes ---------------------------------------------------------------------------------------------------
+def played_short(spares: int, away: float, apart: float, failures: int, constant: bool) -> float:
+    """The share of the time without nodes enough, event by event: a clock, failures, and the nodes that are away."""
+    draw = random.Random(spares)
+    clock, waited, back = 0.0, 0.0, list[float]()
+    for _ in range(failures):
+        clock += draw.expovariate(1 / apart)  # of time at work: nothing fails while the run waits
+        back = [t for t in back if t > clock]
+        back.append(clock + (away if constant else draw.expovariate(1 / away)))
+        if len(back) > spares:
+            first = min(back)
+            waited, clock = waited + first - clock, first
+            back.remove(first)
+    return waited / clock
+
+
+@folded("case", [(0, 2.0, True), (0, 0.3, False), (1, 1.0, True), (2, 1.0, False), (3, 5.0, True)], ids=str)
+def test_spare_nodes_are_those_of_a_simulation(case: tuple[int, float, bool]) -> None:
+    spares, away, constant = case
+    share = share_short(spares, away, 1.0)
+    assert share == pytest.approx(played_short(spares, away, 1.0, 60_000, constant), rel=0.06)
+    a, c = away, spares + 1
+    assert share == pytest.approx(a**c / math.factorial(c) / sum(a**k / math.factorial(k) for k in range(c + 1)))
+
+
+def test_a_run_waits_for_a_node_where_no_spare_is_left(step: Any) -> None:
+    """One failure in 100 hours of the run, a day until a node is back: without a spare 24 of 124 hours are lost."""
+    said: dict[str, Any] = {"mtbf_hours": 800, "price": 2.0, "power": 1000.0}
+    ready = rl.run(step, 1e12, **said)
+    alone = rl.run(step, 1e12, spare_nodes=0, repair_hours=24, **said)
+    assert alone.short == pytest.approx(24 / 124)
+    assert alone.progress == pytest.approx(ready.progress * 100 / 124)
+    assert alone.failures == pytest.approx(ready.failures)
+    assert alone.parts["repairs"] == pytest.approx(24 * 3600 * alone.failures)
+    assert sum(alone.parts.values()) == pytest.approx(alone.seconds)
+    assert alone.parts["failures"] == pytest.approx(ready.parts["failures"])
+    spare = rl.run(step, 1e12, spare_nodes=1, repair_hours=24, **said)
+    assert spare.short == pytest.approx(share_short(1, 24, 100))
+    assert spare.chip_hours == pytest.approx(16 * spare.seconds / 3600)
+    assert spare.cost == pytest.approx(2 * spare.chip_hours)
+    assert alone.seconds > spare.seconds > ready.seconds
+    assert rl.run(step, 1e12, spare_nodes=0, repair_hours=0, **said).seconds == pytest.approx(ready.seconds)
+
+
 # -- checkpoints ---------------------------------------------------------------------------------------------------
 def test_the_bytes_of_a_checkpoint_by_hand(step: Any) -> None:
     """8,030,261,248 parameters: 2 bytes of weight, 4 of master, 8 of Adam's moments; 100 GB/s of storage."""
@@ -118,7 +162,7 @@ def test_where_the_time_goes_adds_up(step: Any) -> None:
     )  # fmt: skip
     parts = run.parts
     assert sum(parts.values()) == pytest.approx(run.seconds)
-    assert min(parts.values()) > 0
+    assert min(value for name, value in parts.items() if name != "repairs") > 0
     assert parts["data"] == pytest.approx(run.steps * 0.01)
     assert parts["evaluation"] == pytest.approx(run.steps // 100 * 10 * forward_seconds(step))
     assert run.progress == pytest.approx(parts["steps"] / run.seconds)
@@ -182,6 +226,7 @@ def test_every_assumption_names_its_setting(step: Any) -> None:
         {"storage": 1e9, "save_seconds": 3}, {"stall_seconds": -1}, {"evaluation_tokens": 5}, {"evaluation_every": 5},
         {"pue": 0.9}, {"power": 500, "power_share": 0.5}, {"price": -1}, {"dataset_tokens": 0},
         {"restart_seconds": [1, 2]}, {"evaluation_every": 1.5, "evaluation_tokens": 9},
+        {"spare_nodes": 1}, {"repair_hours": 5}, {"spare_nodes": -1, "repair_hours": 5},
     ],
     ids=str,
 )  # fmt: skip

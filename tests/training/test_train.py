@@ -308,6 +308,23 @@ def test_what_does_not_divide_is_an_input_error(step: Training, layout: str, fie
     assert caught.value.field == field
 
 
+def test_an_array_without_a_layout_has_that_of_its_largest_step() -> None:
+    """The largest step of an array gets the layout that it gets alone, unless another step does not divide into it."""
+    asked: dict[str, Any] = {"on": "8xh100-sxm", "tokens": 4096}
+    alone = rl.train(LLAMA, batch=128, **asked)
+    together = rl.train(LLAMA, batch=np.array([64, 128]), **asked)
+    assert (together.deployment.layout, together.recompute) == (alone.deployment.layout, alone.recompute)
+    assert together.time[1] == pytest.approx(alone.time, rel=1e-12)
+    odd = rl.train(LLAMA, batch=np.array([4, 128]), **asked)
+    layout = odd.deployment.layout
+    assert odd.deployment.chosen
+    assert layout.chips == 8
+    assert layout.dp in (1, 2, 4)
+    assert np.all(odd.fits)
+    cut = rl.train(LLAMA, batch=8, **{**asked, "tokens": np.array([4098, 8196])})
+    assert cut.deployment.layout.cp in (1, 2)
+
+
 def test_an_estimate_of_many_layouts_is_that_of_each() -> None:
     degrees = np.array([1, 2, 4, 8])
     many = rl.estimate(LLAMA, rl.prefill(1, 1024), on="dgx-h100", layout=rl.Layout(tp=degrees))

@@ -21,7 +21,7 @@ from roofline.training.memory.memo import Shared
 from roofline.training.passes import Passes, stage_times
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
 from roofline.training.replicas.optimizer import update_of
-from roofline.training.replicas.stragglers import waiting_of
+from roofline.training.replicas.stragglers import late_seconds, waiting_of
 from roofline.training.replicas.traffic import check_sharded
 from roofline.training.steps import Stages, estimated, replicas_and_update, stages_of
 from roofline.work.training import Training
@@ -78,7 +78,8 @@ def family_of(
     seconds = np.full(total.shape, np.nan)
     if fits.any():
         passes = _passes(every, layout.vp, np.asarray(fits.any(axis=1)))
-        beyond = np.zeros(total.shape)
+        beyond, slow = np.zeros(total.shape), asked[0][0].stragglers
+        late = None if slow is None else np.zeros(total.shape)
         for i, some in enumerate(every):
             for j, (setup, stages) in enumerate(zip(some.setups, some.stages, strict=True)):
                 if not fits[i, j].any():
@@ -87,8 +88,10 @@ def family_of(
                 if some.step.optimizer.paged:
                     parts = (*parts[:2], update_of(_in_flight(some, setup, stages), setup, some.step))
                 beyond[i, j] = sum(part.expected for part in parts)
+                if late is not None:
+                    late[i, j] = late_seconds(slow, [s.turns for s in stages.order], some.micro_batches, layout)
         work = passes[:, np.newaxis] + beyond
-        waiting = waiting_of(exactly(work), layout.chips, every[0].setups[0].target).expected
+        waiting = waiting_of(exactly(work), layout.chips, every[0].setups[0].target, late).expected
         seconds = np.where(fits, work + waiting, np.nan)
     worth = seconds
     if goal is not None:

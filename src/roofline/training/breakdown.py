@@ -50,15 +50,15 @@ class Breakdown(Result):
     waiting for the host, which launches the kernels of layers with experts. `slowed`: slowdown of computation by
     overlapped communication, and offloading to the host that is not overlapped. `waiting`: for other stages, their
     sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication between replicas. `update`:
-    the optimizer. `second`: forward passes of a frozen second model. `between`: the rest of the step: its slowest rank,
-    and time between two steps. `beside`: `exposed`, `host` and `slowed` together, by pass. `levels`: the outermost
-    level of the network that each axis crosses.
+    the optimizer. `second`: forward passes of a frozen second model. `stragglers`: for the slowest rank. `between`: the
+    rest of the step: time between two steps. `beside`: `exposed`, `host` and `slowed` together, by pass. `levels`: the
+    outermost level of the network that each axis crosses.
     """
 
     SCHEMA: ClassVar[str] = "roofline.breakdown/1"
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
-        "gathering": "s", "update": "s", "second": "s", "between": "s", "beside": "s", "host": "s",
+        "gathering": "s", "update": "s", "second": "s", "stragglers": "s", "between": "s", "beside": "s", "host": "s",
         "levels": "", "ops": "",
     }  # fmt: skip
 
@@ -75,6 +75,7 @@ class Breakdown(Result):
     host: float = 0.0
     levels: Mapping[str, str] = field(default_factory=dict)
     second: float = 0.0
+    stragglers: float = 0.0
 
     @property
     def phases(self) -> Mapping[str, float]:
@@ -96,7 +97,8 @@ class Breakdown(Result):
         sent = {f"exposed {axis}": value for axis, value in self.exposed.items()}
         return {
             **sent, "host": self.host, "slowed": self.slowed, "waiting": self.waiting, "reduction": self.reduction,
-            "gathering": self.gathering, "update": self.update, "second": self.second, "between": self.between,
+            "gathering": self.gathering, "update": self.update, "second": self.second,
+            "stragglers": self.stragglers, "between": self.between,
         }  # fmt: skip
 
     @property
@@ -135,8 +137,8 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     waiting = float(e.passes.expected) - many * float(passes.busy.expected)
     return Breakdown(
         chosen.number, times, exposed, _rounded(slowed, e), waiting, float(e.reduction.expected),
-        float(e.gathering.expected), float(e.update.expected), between(e), beside, host,
-        crossed(e), float(e.second.expected),
+        float(e.gathering.expected), float(e.update.expected), _rounded(between(e) - float(e.late), e), beside,
+        host, crossed(e), float(e.second.expected), float(e.late),
     )  # fmt: skip
 
 

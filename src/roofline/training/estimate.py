@@ -30,7 +30,7 @@ from roofline.training.memory.memory import TrainingMemory
 from roofline.training.memory.saved_activations import layer_bytes
 from roofline.training.passes import HOST, Passes, Sections, stage_times
 from roofline.training.pipeline.schedule import Timeline, timeline
-from roofline.training.replicas.stragglers import known_interval
+from roofline.training.replicas.stragglers import Stragglers, known_interval
 from roofline.work.analysis import analyze
 from roofline.work.checkpointing import layers_again
 from roofline.work.counting import SQUARE, STANDARD, Counting
@@ -71,12 +71,13 @@ class TrainingSetup(Setup):
     """Validated settings of training.
 
     `precision`: formats requested besides the recipe, as they were written. `stack`: settings that the call left to the
-    recipes of its stack. `second`: a teacher or a reference.
+    recipes of its stack. `second`: a teacher or a reference. `stragglers`: chips that are slower.
     """
 
     precision: object = field(default=None, compare=False)
     stack: tuple[StackSetting, ...] = ()
     second: SecondModel | None = None
+    stragglers: Stragglers | None = None
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,12 @@ class TrainingEstimate(Spent, Deployed):
     def time(self) -> Count:
         """Expected seconds of one step."""
         return self.span.expected
+
+    @property
+    def late(self) -> Count:
+        """Expected seconds that a step waits for its slowest rank: `waiting` without the time between two steps."""
+        target = self.asked.target
+        return self.waiting.expected - (target.engine.between_s if target.mode.name == "calibrated" else 0.0)
 
     @property
     def floor(self) -> Count:

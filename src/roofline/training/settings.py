@@ -7,7 +7,7 @@ from typing import Annotated
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, Where
-from roofline.declared.kinds import EngineName, Given, ModelName, Names, OneTokens, Switch, Whole, WholeOrNone
+from roofline.declared.kinds import EngineName, Given, ModelName, Names, OneTokens, Switch, Text, Whole, WholeOrNone
 from roofline.declared.question import group
 from roofline.model.adapters import named_targets, with_context, with_drafts, with_frozen, with_lora
 from roofline.model.load import Source, model_of
@@ -18,7 +18,7 @@ from roofline.work.training import RECOMPUTE
 @group
 @dataclass(frozen=True, kw_only=True)
 class TrainerSettings(KernelSettings):
-    """The training framework whose conventions a step follows, and its number formats."""
+    """The training framework whose conventions a step follows, its number formats, and chips that are slower."""
 
     engine: Annotated[
         EngineName | None,
@@ -26,6 +26,11 @@ class TrainerSettings(KernelSettings):
         "release), `megatron-bridge` (its containers: `megatron-bridge@26.04`), `nemo`, `megatron-2025`, `fsdp`, "
         "`torchtitan`, `deepspeed`, `maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but `none` "
         "with the schedule `dualpipe`.",
+    ] = None
+    stragglers: Annotated[
+        Text | None,
+        "Chips that compute more slowly, as SHARE:SLOWDOWN with commas: `0.01:1.2,0.001:2`. A step waits for the "
+        "slowest of its chips (default: as ranks scatter under the framework).",
     ] = None
 
 

@@ -31,7 +31,7 @@ from roofline.training.passes import (
 )
 from roofline.training.replicas.optimizer import update_of
 from roofline.training.replicas.replicas import between_replicas, sent_between
-from roofline.training.replicas.stragglers import waiting_of
+from roofline.training.replicas.stragglers import late_seconds, waiting_of
 from roofline.training.second_model import forward_busy, forward_span, plainly, with_second
 from roofline.work.training import V_SHAPED, Training, with_batch
 
@@ -139,7 +139,8 @@ def estimated(asked: TrainingSetup, step: Training, micro_batches: Count, shared
         shown = replicas_and_update(frozen, other, still, micro_batches, Shared())[1] if spread.zero == 3 else NOTHING
         second, busy = forward_span(frozen.order, micro_batches) + shown, forward_busy(frozen.order, asked.second, step)
     work = passes + second + reduction + gathering + update
-    waiting = waiting_of(work, spread.chips, asked.target)
+    late = late_seconds(asked.stragglers, [s.turns for s in every.order], micro_batches, spread)
+    waiting = waiting_of(work, spread.chips, asked.target, late)
     parts = (passes, reduction.ordered(), gathering.ordered(), update, waiting)
     whole = work + waiting
     return TrainingEstimate(asked, step, micro_batches, stages, whole, *parts, every.sections, second.ordered(), busy)

@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, TypeAlias
 
+import numpy as np
+
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
 from roofline.declared.kinds import Sequences, Tokens
-from roofline.declared.maths import Count, is_array, some
+from roofline.declared.maths import Count, some
 from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named
@@ -33,8 +35,9 @@ from roofline.model.load import Source, model_of
 from roofline.model.model import Model
 from roofline.training.estimate import SecondModel, TrainingEstimate, TrainingSetup
 from roofline.training.layouts.candidates import Asking, Candidates, Recomputed, first_of, recomputations
-from roofline.training.layouts.validation import EAGER, check, of_whole_shape
+from roofline.training.layouts.validation import EAGER, check, has_room, of_whole_shape
 from roofline.training.memory.memo import Shared
+from roofline.training.replicas.stragglers import stragglers_named
 from roofline.training.second_model import plainly
 from roofline.training.settings import AS_IT_IS, Learner, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
@@ -71,10 +74,11 @@ def train(
 
     What neither the call nor the recipes of its stack say is usual. Without a layout all chips of the machine are used,
     under the layout that fits and is fastest, with context parallelism and recomputation tried. Numbers may be arrays,
-    which broadcast. Lists of settings, or of recompute, recipe, optimizer, schedule, offload and loss, give a `Grid`. A
-    list of module names to recompute or to offload is one setting. Raises InputError where the batch does not divide
-    into micro-batches of every replica, tokens do not divide into context-parallel ranks, a degree does not divide what
-    it shards, or the sequence is longer than the context.
+    which broadcast: one layout serves them all, chosen for the step with most tokens. Lists of settings, or of
+    recompute, recipe, optimizer, schedule, offload and loss, give a `Grid`. A list of module names to recompute or to
+    offload is one setting. Raises InputError where the batch does not divide into micro-batches of every replica,
+    tokens do not divide into context-parallel ranks, a degree does not divide what it shards, or the sequence is longer
+    than the context.
     """
     built, call = model_of(model), Call(where, how, learner)
     return estimated(*asked_of(built, (batch, tokens), call, drawn.billed(bill)), Shared())
@@ -89,16 +93,15 @@ def asked_of(model: Model, work: tuple[Count, Count], call: Call, bill: Bill | N
 
     `work`: sequences and tokens of each.
     """
-    said, (batch, tokens) = with_stack(model, call), work
-    alone = not is_several(call.where.on) or any(map(is_array, (*work, call.how.micro_batch)))
-    chosen = said.where.layout is None and not alone
+    said, batch = with_stack(model, call), work[0]
+    chosen = said.where.layout is None and is_several(call.where.on)
     other = said.learner.second(model)
     if chosen and other is not None:
         raise InputError("layout", None, "a layout: none is chosen beside a second model")
     if said.learner.reference and some(batch % 2):
         raise InputError("batch", batch, "an even number: a pair is two sequences")
     if chosen:
-        said = with_stack(model, with_best_layout(model, (int(batch), int(tokens)), call, said, bill))
+        said = with_stack(model, with_best_layout(model, work, call, said, bill))
     step = training_step(*work, _ordered(said))
     setup, step, micro_batches = _asked(said.learner.of(model), step, said.where, bill)
     deployment = replace(setup.deployment, chosen=chosen or setup.deployment.chosen)
@@ -130,26 +133,43 @@ def asking(model: Model, work: tuple[int, int], call: Call, bill: Bill | None) -
     return ask
 
 
-def with_best_layout(model: Model, work: tuple[int, int], call: Call, said: Call, bill: Bill | None) -> Call:
+def with_best_layout(model: Model, work: tuple[Count, Count], call: Call, said: Call, bill: Bill | None) -> Call:
     """A call under the fastest layout of the whole machine that fits, else under the first that divides.
 
+    Of several steps it is the fastest for the one with most tokens, of those that divide and fit every step.
     `said`: the call completed by its stack. Schedule and recomputation are chosen too where neither says them.
     """
     on, how = call.where.on, said.how
+    batches, lengths, micros = (np.ravel(x) for x in np.broadcast_arrays(*work, how.micro_batch))
+    largest = np.lexsort((micros, batches * lengths))[-1]
+    batch, tokens, micro = (int(x[largest]) for x in (batches, lengths, micros))
     every = Candidates(
-        model, on, said.engine, (cluster_named(on).chips,), work, (int(how.micro_batch),), schedules_of(said),
+        model, on, said.engine, (cluster_named(on).chips,), (batch, tokens), (micro,), schedules_of(said),
         recomputed_of(model, said),
     )  # fmt: skip
-    _, timed = every.timed(asking(model, work, call, bill), Counter())
-    for best, i in first_of(timed, lambda t: (t.seconds, t.chips), 1):
+    _, timed = every.timed(asking(model, (batch, tokens), call, bill), Counter())
+    alone, common = len(batches) == 1, (int(np.gcd.reduce(batches // micros)), int(np.gcd.reduce(lengths)))
+    for best, i in first_of([t.dividing(*common) for t in timed], lambda t: (t.seconds, t.chips), 1 if alone else None):
         schedule, again, _ = best.how
         free: Settings = {"schedule": schedule, "recompute": again}
         placed = replace(call, where=replace(call.where, layout=best.layout(i)))
         own = with_stack(model, placed).how
         chosen: Settings = {name: value for name, value in free.items() if getattr(own, name) != value}
-        return replace(placed, how=replace(call.how, **chosen))
+        placed = replace(placed, how=replace(call.how, **chosen))
+        if alone or _has_room(model, work, placed, bill):
+            return placed
     deployment = of_whole_shape(said.learner.of(model), training_step(*work, how), on, said.engine)
     return replace(call, where=replace(call.where, layout=deployment.layout))
+
+
+def _has_room(model: Model, work: tuple[Count, Count], call: Call, bill: Bill | None) -> bool:
+    """Whether every step of a call under a layout is possible, and fits."""
+    said = with_stack(model, call)
+    try:
+        setup, step, _ = _asked(said.learner.of(model), training_step(*work, _ordered(said)), said.where, bill)
+        return has_room(setup.model, step, setup.deployment, setup.engine)
+    except InputError:
+        return False
 
 
 def schedules_of(call: Call) -> tuple[str, ...]:
@@ -177,7 +197,7 @@ def retrained(asked: TrainingSetup, step: Training, deployment: Deployment) -> T
     return estimated(replace(asked, model=model, deployment=deployment, formats=formats), step, micro_batches, Shared())
 
 
-def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> AskedStep:
+def _asked(model: Model, step: Training, where: TrainingWhere, bill: Bill | None) -> AskedStep:
     """The setup, the step with the framework's defaults filled in, and the micro-batches of a replica."""
     software = trainer_named(where.engine, step.schedule)
     if step.overlap is None:
@@ -198,4 +218,6 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> Ask
     law, bill = mode_named(where.law), bill_of(bill)
     software = software.on(deployment.chip)
     formats = software.dispatching(formats)
-    return TrainingSetup(model, deployment, formats, software, law, bill, where.precision), step, micro_batches
+    slow = stragglers_named(where.stragglers)
+    setup = TrainingSetup(model, deployment, formats, software, law, bill, where.precision, stragglers=slow)
+    return setup, step, micro_batches

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 
-from roofline.declared.checks import count
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import Given
 from roofline.declared.maths import Count, ceil_div, some
 from roofline.work import ops as o
 
@@ -107,36 +104,3 @@ def _narrower(op: o.MatMul, n: Count) -> o.MatMul:
         return op
     rows = op.m * op.groups
     return replace(op, n=n, weight=op.weight // op.n * n, vector=op.vector // op.n * n, output=rows * n)
-
-
-def packed(lengths: Given, tokens: Count) -> tuple[tuple[int, int], ...]:
-    """Sequences packed into one: (length, number), longest first, from a list or "4096,512x8"; () means a single
-    sequence.
-
-    Tokens attend within their own sequence. Raises InputError where the lengths do not add up to `tokens`.
-    """
-    if lengths is None or (isinstance(lengths, (str, list, tuple)) and not lengths):
-        return ()
-    words = lengths.split(",") if isinstance(lengths, str) else lengths
-    if not isinstance(words, (list, tuple)):
-        raise InputError("lengths", lengths, "lengths of sequences such as 4096,512x8")
-    entries = sorted((_entry(word) for word in words), reverse=True)
-    merged = tuple((length, sum(n for _, n in same)) for length, same in groupby(entries, key=lambda e: e[0]))
-    whole = sum(length * n for length, n in merged)
-    if not isinstance(tokens, int) or whole != tokens:
-        raise InputError("lengths", lengths, f"lengths that add up to tokens, {tokens}; they add up to {whole}")
-    return merged
-
-
-def _entry(word: Given) -> tuple[int, int]:
-    """A length and its number: 512, "512", "512x8" or (512, 8)."""
-    pair = word.strip().split("x") if isinstance(word, str) else word
-    values = list(pair) if isinstance(pair, (list, tuple)) else [pair]
-    if isinstance(word, str):
-        if not all(v.isdigit() and len(v) <= 9 for v in values):
-            raise InputError("lengths", word, "a length such as 512, or 512x8")
-        values = [int(v) for v in values]
-    if len(values) not in (1, 2):
-        raise InputError("lengths", word, "a length such as 512, or 512x8")
-    length, times = (*values, 1)[:2]
-    return count("lengths", length, 1), count("lengths", times, 1)

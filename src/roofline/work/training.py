@@ -21,8 +21,9 @@ from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.modules import Module
 from roofline.work import ops as o
-from roofline.work.checkpointing import again_by_op, check_layers, check_offloaded, packed
+from roofline.work.checkpointing import again_by_op, check_layers, check_offloaded
 from roofline.work.lower import lower
+from roofline.work.packing import Packed, packed, packs
 from roofline.work.recipe import Optimizer, Recipe, TrainingPrecision, optimizer_named, recipe_named
 from roofline.work.step import Queries, Step
 from roofline.work.step import replace as changed
@@ -71,12 +72,12 @@ class Training(Step):
     `offload`: what is stored in host memory: the `optimizer` state, `activations` (of `offload_layers` layers of a
     stage, else of all), `parameters` (a rank's share) or `gradients`.
 
-    `lengths`: the sequences packed into each sequence of the batch, as (length, number); tokens attend within their
-    own. `reshard`: free gathered weights after the forward pass and gather them again for the backward (FSDP's
-    reshard_after_forward). `no_sync`: keep whole gradients over the micro-batches of a step and reduce once.
-    `gather_format`, `reduce_format`: communication formats of weights and gradients, None for the recipe's; fp8 applies
-    to matrices of layers (torchao's float8 all-gather). `optimizer_in_backward`: apply and free each gradient as soon
-    as it is computed.
+    `lengths`: the sequences packed into each sequence of the batch, as (length, number), the mean number where lengths
+    are drawn; tokens attend within their own. `reshard`: free gathered weights after the forward pass and gather them
+    again for the backward (FSDP's reshard_after_forward). `no_sync`: keep whole gradients over the micro-batches of a
+    step and reduce once. `gather_format`, `reduce_format`: communication formats of weights and gradients, None for the
+    recipe's; fp8 applies to matrices of layers (torchao's float8 all-gather). `optimizer_in_backward`: apply and free
+    each gradient as soon as it is computed.
     """
 
     recompute: Recompute | tuple[str, ...]
@@ -91,7 +92,7 @@ class Training(Step):
     recompute_layers: int | None
     recompute_every: int | None
     offload_layers: int | None
-    lengths: tuple[tuple[int, int], ...]
+    lengths: Packed
     reshard: bool
     no_sync: bool
     gather_format: str | None
@@ -102,12 +103,12 @@ class Training(Step):
     def batch(self) -> Count:
         """Sequences of the step; packs where sequences are packed."""
         first = self.queries[0]
-        return first.count // self.lengths[0][1] if self.lengths else first.count
+        return packs(first.count, self.lengths[0][1]) if self.lengths else first.count
 
     @property
     def tokens_each(self) -> Count:
         """Tokens of a sequence, or of a pack."""
-        return sum(length * n for length, n in self.lengths) if self.lengths else self.queries[0].new
+        return round(sum(length * n for length, n in self.lengths)) if self.lengths else self.queries[0].new
 
     @property
     def fused_loss(self) -> bool:
@@ -185,7 +186,9 @@ class StepOptions:
     recompute_layers: Annotated[Whole | None, "Layers of each stage that are run again, the others not."] = None
     recompute_every: Annotated[Whole | None, "The same of each second, third … layer."] = None
     lengths: Annotated[
-        PackText | None, "Sequences that are packed into one, such as `4096,512x8`: they add up to `tokens`."
+        PackText | None,
+        "Sequences that are packed into one, such as `4096,512x8`, which add up to `tokens`; or how their lengths are "
+        "drawn: `lognormal(MEAN,CV)` or `uniform(LOW,HIGH)`, where longer ones are cut.",
     ] = None
     reshard: Annotated[
         Switch,
@@ -299,7 +302,7 @@ AS_GIVEN = (
 """Options that a step stores unchanged."""
 
 
-def _queries(each: Queries, lengths: tuple[tuple[int, int], ...]) -> tuple[Queries, ...]:
+def _queries(each: Queries, lengths: Packed) -> tuple[Queries, ...]:
     """Queries of a batch of sequences, or of packs."""
     return tuple(Queries(0, length, each.count * n) for length, n in lengths) or (each,)
 

@@ -53,7 +53,8 @@ OTHERS: Mapping[str, Any] = {
     "seconds": 5.0, "run_tokens": 1e9, "failures": "bloom", "mtbf_hours": 5e4, "save_seconds": 20.0, "storage": 1e12,
     "asynchronous": True, "save_every": 600.0, "restart_seconds": 60.0, "stall_seconds": 0.1, "dataset_tokens": 1e8,
     "evaluation_tokens": 1e6, "evaluation_every": 10, "rampup_batch_size": "2,2,8", "context_length": 100,
-    "teacher": "Qwen/Qwen2.5-1.5B", "reference": True,
+    "teacher": "Qwen/Qwen2.5-1.5B", "reference": True, "spare_nodes": 1, "repair_hours": 24.0,
+    "stragglers": "0.1:2",
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {
@@ -83,6 +84,8 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("layouts", "asynchronous"): {"run_tokens": 1e9, "storage": 1e12},
     ("layouts", "evaluation_tokens"): {"run_tokens": 1e9, "evaluation_every": 10, "evaluation_tokens": 2e6},
     ("layouts", "evaluation_every"): {"run_tokens": 1e9, "evaluation_every": 20, "evaluation_tokens": 1e6},
+    ("layouts", "spare_nodes"): {"run_tokens": 1e9, "spare_nodes": 0, "repair_hours": 24.0},
+    ("layouts", "repair_hours"): {"run_tokens": 1e9, "spare_nodes": 0, "repair_hours": 48.0},
     ("offload", "drive"): {"gpu_layers": 4, "ram": "0.1GB"},
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""

@@ -200,15 +200,23 @@ class TimedLayouts:
         """Chips × seconds per point."""
         return self.chips * self.seconds
 
+    def dividing(self, micro_batches: int, tokens: int) -> TimedLayouts:
+        """The points whose replicas divide so many micro-batches, and whose context parallelism divides the tokens."""
+        dp, cp = (degree[self.places] for degree in (self.points.dp, self.points.cp))
+        kept = (micro_batches % dp == 0) & (tokens % cp == 0)
+        columns = {name: getattr(self, name)[kept] for name in ("places", "seconds", "bytes", "worth")}
+        return replace(self, **columns)
+
     def layout(self, number: int) -> Layout:
         """The layout of one point."""
         return self.points.one(int(self.places[number]), *self.discrete)
 
 
 def first_of(
-    timed: Sequence[TimedLayouts], aim: Callable[[TimedLayouts], tuple[Count, ...]], top: int
+    timed: Sequence[TimedLayouts], aim: Callable[[TimedLayouts], tuple[Count, ...]], top: int | None
 ) -> Iterator[tuple[TimedLayouts, int]]:
-    """The best points by an objective, best first, as a family and an index within it; ties keep their order."""
+    """The best points by an objective, all where `top` is None: best first, as a family and an index within it; ties
+    keep their order."""
     if not timed:
         return
     columns = [np.concatenate(column) for column in zip(*map(aim, timed), strict=True)]

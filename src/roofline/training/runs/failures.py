@@ -108,3 +108,21 @@ def kept_share(interval: Count, save: Count, restart: Count, apart: Count) -> Co
     at_once = np.exp(-np.asarray(restart / apart, dtype=float))  # no checkpoint or interval: no work is repeated
     share = np.where(segment > 0, share, at_once)
     return share if is_array(interval + save + restart + apart) else float(share)
+
+
+def share_short(spares: int, away: Count, apart: Count) -> Count:
+    """Share of the time that a run is short of a node, with `spares` spare nodes.
+
+    A failure every `apart` seconds takes a node away for `away` seconds on average. A spare takes its place; once all
+    spares are away too, the run waits until a node is back, and nothing fails meanwhile. So spares + 1 nodes at most
+    are away, and the share is Erlang's loss formula, which holds for repairs of any distribution (Kleinrock, Queueing
+    Systems, vol. 1, §3.6): a^c/c! over Σ aᵏ/k! for k ≤ c, with c = spares + 1 and a = away / apart.
+
+    >>> share_short(0, 3600.0, 3600.0), share_short(1, 3600.0, 3600.0)
+    (0.5, 0.2)
+    """
+    load: Count = away / apart
+    share: Count = 1.0
+    for c in range(1, spares + 2):
+        share = load * share / (c + load * share)
+    return share

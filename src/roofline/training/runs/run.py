@@ -11,15 +11,16 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.kinds import AboveZero, FromZero, PackText, Switch, Text, TokensOfRun, Whole
+from roofline.declared.kinds import AboveZero, FromZero, PackText, Switch, Text, TokensOfRun, Whole, WholeOrNone
 from roofline.declared.maths import Count, ceil_div, most
 from roofline.declared.question import group, question
 from roofline.declared.result import Result, Units
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.cost.cost import Cost, Tariff, tariff
+from roofline.inference.deployment import node_size
 from roofline.inference.span import Span
 from roofline.training.estimate import TrainingEstimate
-from roofline.training.runs.failures import FailureRecord, best_interval, kept_share, record_named
+from roofline.training.runs.failures import FailureRecord, best_interval, kept_share, record_named, share_short
 from roofline.training.runs.ramp import RampedBatch, ramp_of, within
 from roofline.training.runs.run_checkpoints import Saving, saving
 
@@ -53,6 +54,15 @@ class RunOptions:
         AboveZero | None, "Seconds of work between checkpoints (default: the interval that loses least)."
     ] = None
     restart_seconds: Annotated[FromZero, "From a failure until the run goes on."] = RESTART_SECONDS
+    spare_nodes: Annotated[
+        WholeOrNone | None,
+        "Nodes that stand ready to replace failed ones, paid for as the others, with `repair_hours` (default: one is "
+        "always ready and is not counted).",
+    ] = None
+    repair_hours: Annotated[
+        FromZero | None,
+        "That a failed node is away, the mean over all failures, with `spare_nodes`: the run waits where none is left.",
+    ] = None
     stall_seconds: Annotated[FromZero, "That a step waits for its data."] = 0.0
     evaluation_tokens: Annotated[FromZero, "Tokens of an evaluation, with `evaluation_every`."] = 0.0
     evaluation_every: Annotated[Whole | None, "Steps from one evaluation to the next."] = None
@@ -68,6 +78,8 @@ class RunOptions:
         if (self.evaluation_every is None) != (self.evaluation_tokens == 0):
             expected = "evaluation_tokens as well, and the other way round"
             raise InputError("evaluation_every", self.evaluation_every, expected)
+        if (self.spare_nodes is None) != (self.repair_hours is None):
+            raise InputError("spare_nodes", self.spare_nodes, "repair_hours as well, and the other way round")
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,14 +88,16 @@ class Run(Result):
 
     Its time is that of steps, waiting for data and evaluations, divided by the share of the time that is useful work.
     With failures every M = mtbf / chips seconds, checkpoints that take δ every τ = √(2·δ·M), and R to restart and to
-    finish writing a checkpoint, that share is τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006).
+    finish writing a checkpoint, that share is τ / (M·e^{R/M}·(e^{(τ+δ)/M} − 1)) (Young 1974, Daly 2006). It is that of
+    the time in which there are nodes enough: with `spare_nodes` the run waits in the rest (`short`).
     """
 
     SCHEMA: ClassVar[str] = "roofline.run/4"
     FIGURES: ClassVar[Units] = {
         "run_tokens": "", "steps": "", "ramp": "", "epochs": "", "time": "s", "chip_hours": "", "cost": "USD",
         "energy": "J", "carbon": "", "failures_apart": "s", "failures": "", "failures_by": "",
-        "checkpoint_interval": "s", "saving": "", "progress": "share", "parts": "s", "tariff": "", "assumptions": "",
+        "checkpoint_interval": "s", "saving": "", "short": "share", "progress": "share", "parts": "s",
+        "tariff": "", "assumptions": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"run_tokens": "tokens", "time": "span"}
 
@@ -141,14 +155,30 @@ class Run(Result):
 
     @property
     def lasting(self) -> Count:
-        """Share of the time without checkpoints, restarts and repeated work; 0 where the run makes no progress."""
+        """Share of the time without checkpoints, restarts, repeated work and waiting for nodes; 0 where the run makes
+        no progress."""
         again = self.options.restart_seconds + self.saving.writing
-        return kept_share(self.checkpoint_interval, self.saving.blocking, again, self.failures_apart)
+        kept = kept_share(self.checkpoint_interval, self.saving.blocking, again, self.failures_apart)
+        return (1 - self.short) * kept
+
+    @property
+    def short(self) -> Count:
+        """Share of the time that the run waits for a node to be repaired; 0 where spare nodes are not said."""
+        o = self.options
+        if o.spare_nodes is None or o.repair_hours is None:
+            return 0.0
+        return share_short(o.spare_nodes, 3600 * o.repair_hours, self.failures_apart)
+
+    @property
+    def chips(self) -> Count:
+        """Chips of the step and of the spare nodes."""
+        e = self.estimate
+        return e.chips + (self.options.spare_nodes or 0) * node_size(e.deployment.cluster)
 
     @property
     def failures(self) -> Count:
         """Expected failures in the whole run."""
-        return self.seconds / self.failures_apart
+        return (1 - self.short) * self.seconds / self.failures_apart
 
     @property
     def failures_by(self) -> Mapping[str, Count]:
@@ -208,22 +238,26 @@ class Run(Result):
 
     @property
     def parts(self) -> Mapping[str, Count]:
-        """Seconds by use: steps, data, evaluation, checkpoints, failures (restarts and repeated work)."""
+        """Seconds by use: steps, data, evaluation, checkpoints, repairs (waiting for a node), failures (restarts and
+        repeated work)."""
         saved = self.working * self.saving.blocking / most(self.checkpoint_interval, 1e-9)
+        short = self.short * self.seconds
         return {
             "steps": self.ideal_seconds, "data": self.steps * self.options.stall_seconds,
-            "evaluation": self._evaluating, "checkpoints": saved, "failures": self.seconds - self.working - saved,
+            "evaluation": self._evaluating, "checkpoints": saved, "repairs": short,
+            "failures": self.seconds - self.working - saved - short,
         }  # fmt: skip
 
     # -- money and energy ------------------------------------------------------------------------------------------
     @property
     def bill(self) -> Cost:
-        """Cost of the chips: busy in steps, evaluations and repeated work, idle the rest of the time."""
+        """Cost of the chips, spare ones included: busy in steps, evaluations and repeated work, idle the rest of the
+        time."""
         e, parts = self.estimate, self.parts
         again = most(0.0, parts["failures"] - self.failures * self.options.restart_seconds)
         working = self.ideal_seconds + self._evaluating + again
-        waiting = e.bubble * e.passes.expected / e.time
-        return Cost(e.chips, self.seconds, self.tariff, waiting, e.busy.times(working / e.time))
+        at_work = (1 - e.bubble * e.passes.expected / e.time) * (1 - self.short) * e.chips / self.chips
+        return Cost(self.chips, self.seconds, self.tariff, 1 - at_work, e.busy.times(working / e.time))
 
     @property
     def chip_hours(self) -> Count:
@@ -255,6 +289,10 @@ class Run(Result):
             f"failures: {failing}: {source} [failures, mtbf_hours]",
             f"checkpoints: {self.saving.how} [save_seconds, storage, asynchronous, save_every]",
             f"restart: {o.restart_seconds:g} s after a failure [restart_seconds]",
+            "spare nodes: one is always ready, and not paid for [spare_nodes, repair_hours]"
+            if o.repair_hours is None
+            else f"spare nodes: {o.spare_nodes}; a failed node is away for {o.repair_hours:g} h "
+            "[spare_nodes, repair_hours]",
             f"data: a step waits {o.stall_seconds:g} s for it [stall_seconds]",
         ]
         every = o.evaluation_every

@@ -42,6 +42,7 @@ from roofline.training.layouts.candidates import MICROS, Candidates, Recomputed,
 from roofline.training.layouts.degrees import machine_sizes
 from roofline.training.layouts.validation import check_run_again
 from roofline.training.memory.memo import Shared
+from roofline.training.replicas.stragglers import stragglers_named
 from roofline.training.runs.run import Run, RunOptions, run
 from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, TrainingWhere, is_one
 from roofline.training.stack import Call, with_stack
@@ -121,7 +122,7 @@ class TrainingPlan(Figured):
     @property
     def goodput(self) -> Count | None:
         """Tokens of the run per second of a chip, failures, checkpoints and evaluations included."""
-        return None if self.run is None else self.run.tokens / (self.run.seconds * self.chips)
+        return None if self.run is None else self.run.tokens / (self.run.seconds * self.run.chips)
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ TRAINING_AIMS: Mapping[str, TrainingGoal] = {
     "cost": TrainingGoal(lambda t: (t.chip_seconds, t.chips)),
     "chips": TrainingGoal(lambda t: (t.chips, t.seconds)),
     "days": TrainingGoal(_worth, lambda e, r: r and r.seconds, "run_tokens as well", True),
-    "goodput": TrainingGoal(_worth, lambda e, r: r and r.seconds * e.chips, "run_tokens as well", True),
+    "goodput": TrainingGoal(_worth, lambda e, r: r and r.seconds * r.chips, "run_tokens as well", True),
     "dollars": TrainingGoal(_worth, lambda e, r: r.cost if r else e.spending.usd, "a price of every chip"),
     "energy": TrainingGoal(_worth, lambda e, r: r.energy if r else e.spending.joules, "a chip whose power is known"),
 }
@@ -305,6 +306,7 @@ def _understood(
     """The choices, and the call that leaves them open. Raises InputError for a word that `train` does not know."""
     batch, tokens = work
     mode_named(where.law)
+    stragglers_named(where.stragglers)
     alike = {name: value for name, value in vars(how).items() if name not in CHOSEN}
     call = Call(TrainingWhere(**vars(where)), TrainingOptions(**alike), learner)
     usual = with_stack(model, call)

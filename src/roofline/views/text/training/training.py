@@ -16,6 +16,7 @@ from roofline.training.runs.run import Run
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import GRADES, span_text
 from roofline.views.text.tables import Column, Table
+from roofline.work.packing import packed_text
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,7 +102,7 @@ def _sharded(e: TrainingEstimate) -> Iterator[str]:
         some = "" if step.offload_layers is None else f" (activations of {step.offload_layers} layers a stage)"
         yield f"{', '.join(step.offload)} in the host's memory{some}"
     if step.lengths:
-        yield f"packed from {', '.join(f'{n} × {length}' for length, n in step.lengths)}"
+        yield f"packed from {packed_text(step.lengths)}"
 
 
 def memory_table(e: TrainingEstimate) -> Table:
@@ -161,7 +162,7 @@ LINES = {
     "host": "waiting for the host's launches", "waiting": "waiting for other stages",
     "reduction": "exposed reduction of gradients", "gathering": "exposed gathering of weights", "update": "optimizer",
     "second": "forward passes of the frozen model",
-    "between": "slowest rank, and between steps",
+    "stragglers": "waiting for the slowest rank", "between": "between steps",
 }  # fmt: skip
 """Names of the lines of a breakdown that are not ops."""
 
