@@ -22,6 +22,7 @@ from roofline.declared.maths import Count, is_array, some
 from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named
+from roofline.hardware.chip import only_main
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import Deployment, deploy, is_several
@@ -189,6 +190,7 @@ def _asked(model: Model, step: Training, where: Where, bill: Bill | None) -> Ask
         if where.layout is not None or not is_several(where.on)
         else of_whole_shape(model, step, where.on, software)
     )
+    only_main(deployment.chip, "training")
     spread = deployment.layout
     for name in ("redundant", "overlap"):
         if getattr(spread, name):
