@@ -286,3 +286,10 @@ def test_training_and_offloading_know_no_tiers() -> None:
     with pytest.raises(rl.InputError, match="offloading knows no tiers"):
         rl.offload(LLAMA, on=SPLIT, host=rl.Host("epyc-9654"), input=128, output_tokens=32, batch=1)
     assert rl.train("Qwen/Qwen2.5-0.5B", batch=1, tokens=128, on=f"{FAST},tier=dram:256GB:400GB/s").time > 0
+
+
+def test_a_grid_of_machines_leaves_tiers_to_its_results() -> None:
+    grid = rl.fit(LLAMA, on=[FAST, SPLIT], batch=1, context=1024, precision="bf16")
+    assert grid.memory.tiers == ()
+    assert [len(each.memory.tiers) for each in grid.results] == [0, 2]
+    assert grid.memory.capacity.tolist() == [20e9, 276e9]
