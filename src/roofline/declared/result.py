@@ -275,7 +275,8 @@ class Grid(Result):
         first = values[0]
         if hasattr(first, "leaves") and is_dataclass(first) and not isinstance(first, type):
             columns = {f.name: [getattr(v, f.name) for v in values] for f in fields(first)}
-            lists: dict[str, FigureValue] = {name: () for name, column in columns.items() if isinstance(column[0], tuple)}
+            several = (name for name, column in columns.items() if isinstance(column[0], tuple))
+            lists: dict[str, FigureValue] = dict.fromkeys(several, ())
             known = {name: c for name, c in columns.items() if c[0] is not None and name not in lists}
             points = np.broadcast_shapes(*(np.shape(v) for column in known.values() for v in column))
             return replace(first, **{name: self._stacked(column, points) for name, column in known.items()}, **lists)
