@@ -229,7 +229,8 @@ class Axis:
 class Grid(Result):
     """Results of one type along labelled axes, the last axis fastest; `grid.time` has the axes first, then the points.
 
-    Every attribute of the results that is a number, a word, a span or a memory is also an attribute of the grid.
+    Every attribute of the results that is a number, a word, a span or a memory is also an attribute of the grid; lists
+    within these are left to the results.
     """
 
     SCHEMA: ClassVar[str] = "roofline.grid/2"
@@ -274,9 +275,11 @@ class Grid(Result):
         first = values[0]
         if hasattr(first, "leaves") and is_dataclass(first) and not isinstance(first, type):
             columns = {f.name: [getattr(v, f.name) for v in values] for f in fields(first)}
-            known = {name: column for name, column in columns.items() if column[0] is not None}
+            several = (name for name, column in columns.items() if isinstance(column[0], tuple))
+            lists: dict[str, FigureValue] = dict.fromkeys(several, ())
+            known = {name: c for name, c in columns.items() if c[0] is not None and name not in lists}
             points = np.broadcast_shapes(*(np.shape(v) for column in known.values() for v in column))
-            return replace(first, **{name: self._stacked(column, points) for name, column in known.items()})
+            return replace(first, **{name: self._stacked(column, points) for name, column in known.items()}, **lists)
         points = np.broadcast_shapes(points, *(np.shape(v) for v in values))
         stacked = np.stack([np.broadcast_to(v, points) for v in values])
         return stacked.reshape(*self._lengths, *points)

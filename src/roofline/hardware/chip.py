@@ -6,7 +6,6 @@ its source and date. Memory is what programs can use: ECC on GDDR takes 1/16 of 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,11 +16,19 @@ from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.declared.frozen_mapping import frozen, frozen_tree
 from roofline.declared.kinds import Given
 from roofline.declared.trees import TomlTable
-from roofline.hardware.chip_files import Tables, only_known, plain_name, raw
+from roofline.hardware.chip_files import Tables, only_known, plain_name, positive, raw, tables_of, word
 from roofline.hardware.series import ChipRows
+from roofline.hardware.tiers import (
+    MAIN,
+    MemoryTier,
+    TierPlaces,
+    keeper_of,
+    kept_in,
+    tier_of_figures,
+    tiers_from,
+    with_place,
+)
 
-SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
-"""Bounds on every figure of a machine, in the unit of its file, so that products of figures are finite."""
 CATALOG = Path(__file__).with_name("catalog")
 FORMATS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "int8", "fp4", "int4")
 KINDS = ("gpu", "tpu", "npu", "cpu", "pim", "wafer")
@@ -45,8 +52,9 @@ class Chip:
     CUs). `nominal_capacity`: bytes on the datasheet where fewer are usable, according to `usable_source` on
     `usable_date`. `exponentials`: exponentials per clock, relative to other chips of the generation. `link` and `host`:
     bytes/s in one direction to peers and to the host. Powers in watts. `cap`: the most that the board may draw, where
-    that is set below its TDP; `locked`: share of its clock at which the cores are held. `like`: the catalog chip that
-    this one is derived from. `constants`: fitted laws from a calibrated chip file.
+    that is set below its TDP; `locked`: share of its clock at which the cores are held. `tiers`: memories beside the
+    main one, and `placement` what is kept where. `like`: the catalog chip that this one is derived from. `constants`:
+    fitted laws from a calibrated chip file.
     """
 
     id: str
@@ -74,6 +82,8 @@ class Chip:
     idle: float | None = None
     cap: float | None = None
     locked: float = 1.0
+    tiers: tuple[MemoryTier, ...] = ()
+    placement: TierPlaces = field(default_factory=lambda: frozen({}))
     price: Price | None = None
     aliases: tuple[str, ...] = ()
     source: str = ""
@@ -99,6 +109,16 @@ class Chip:
             raise InputError(f"{self.id} peak", fmt, f"a format it multiplies in ({has})", nearest(fmt, self.peaks))
         return self.peaks[fmt]
 
+    def tier_of(self, role: str) -> MemoryTier | None:
+        """The tier that keeps the cache or a part of the weights; None where the main memory does."""
+        name = keeper_of(self.placement, role)
+        return None if name == MAIN else next(tier for tier in self.tiers if tier.name == name)
+
+    @property
+    def whole_capacity(self) -> float:
+        """Bytes of the main memory and all tiers."""
+        return self.capacity + sum(tier.capacity for tier in self.tiers)
+
     @property
     def limit(self) -> float | None:
         """Watts that the board may draw: its cap, else its TDP; None where neither is known."""
@@ -120,6 +140,13 @@ class Chip:
         Raises InputError where the chip has no such peak.
         """
         return flops / max(flops / self.peak(fmt), moved / self.bandwidth)
+
+
+def only_main(chip: Chip, what: str) -> None:
+    """Raises InputError for a chip that keeps something in a tier, in what is known of its main memory only."""
+    if chip.placement:
+        kept = ", ".join(f"{role}={memory}" for role, memory in chip.placement.items())
+        raise InputError(f"{chip.id} memory", kept, f"all of it in main memory: {what} knows no tiers")
 
 
 # -- reading -------------------------------------------------------------------------------------------------------
@@ -150,7 +177,8 @@ def chip_from(id: str, table: object) -> Chip:
     if not isinstance(table, Mapping):
         raise InputError(id, table, "a table with peak and memory")
     fitted = _constants(f"{id}.constants", table["constants"]) if "constants" in table else None
-    flat = dict(_flattened({key: value for key, value in table.items() if key != "constants"}))
+    tiers, placement = tiers_from(f"{id}.tiers", table["tiers"]) if "tiers" in table else ((), frozen({}))
+    flat = dict(_flattened({key: value for key, value in table.items() if key not in ("constants", "tiers")}))
     known = [
         *_NUMBERS,
         *_WORDS,
@@ -165,33 +193,33 @@ def chip_from(id: str, table: object) -> Chip:
         if key in flat:
             if name in values:
                 raise InputError(f"{id}.{key}", flat[key], f"one figure for {name}, not two")
-            values[name] = _positive(f"{id}.{key}", flat[key], zero=name == "idle") * factor
+            values[name] = positive(f"{id}.{key}", flat[key], zero=name == "idle") * factor
     for key, name in _WORDS.items():
         if key in flat:
-            values[name] = _word(f"{id}.{key}", flat[key])
+            values[name] = word(f"{id}.{key}", flat[key])
     for name, key in (("bandwidth", "memory.bandwidth_gbs"), ("capacity", "memory.capacity_gb")):
         if name not in values:
             raise InputError(f"{id}.{key}", "nothing (missing key)", "a positive number")
     if "usable" in values:
         values |= _usable(id, flat, values.pop("usable"), values["capacity"])
-    peaks = {f: _positive(f"{id}.peak.{f}", flat[f"peak.{f}"]) * 1e12 for f in FORMATS if f"peak.{f}" in flat}
+    peaks = {f: positive(f"{id}.peak.{f}", flat[f"peak.{f}"]) * 1e12 for f in FORMATS if f"peak.{f}" in flat}
     if not peaks:
         raise InputError(f"{id}.peak", "nothing (missing key)", f"TFLOP/s of at least one of {', '.join(FORMATS)}")
-    vector = {f: _positive(f"{id}.vector.{f}", flat[f"vector.{f}"]) * 1e12 for f in FORMATS if f"vector.{f}" in flat}
+    vector = {f: positive(f"{id}.vector.{f}", flat[f"vector.{f}"]) * 1e12 for f in FORMATS if f"vector.{f}" in flat}
     if "units" in values:
         values["units"] = int(values["units"])
     if values.get("kind", "gpu") not in KINDS:
         raise not_one_of(f"{id}.kind", values["kind"], KINDS)
     if "price.usd_per_hour" in flat:
-        dollars = _positive(f"{id}.price.usd_per_hour", flat["price.usd_per_hour"])
-        values["price"] = Price(dollars, *(_word(f"{id}.{k}", flat.get(k, "")) for k in _PRICE[1:]))
+        dollars = positive(f"{id}.price.usd_per_hour", flat["price.usd_per_hour"])
+        values["price"] = Price(dollars, *(word(f"{id}.{k}", flat.get(k, "")) for k in _PRICE[1:]))
     aliases = flat.get("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(a, str) for a in aliases):
         raise InputError(f"{id}.aliases", aliases, "a list of names")
     defaults = {"name": id, "vendor": "", "generation": "", "kind": "gpu"}
     return Chip(
         id=id, peaks=frozen(peaks), vector=frozen(vector), aliases=tuple(aliases),
-        constants=fitted, **{**defaults, **values},
+        constants=fitted, tiers=tiers, placement=placement, **{**defaults, **values},
     )  # fmt: skip
 
 
@@ -224,23 +252,14 @@ def _constants(key: str, table: object) -> TomlTable:
 
     names = {kind: tuple(record.__dataclass_fields__) for kind, record in RECORDS.items()}
     read: dict[str, Given] = {}
-    for dtype, kinds in _tables(key, table):
+    for dtype, kinds in tables_of(key, table):
         read[dtype] = {}
-        for kind, softwares in _tables(f"{key}.{dtype}", kinds):
+        for kind, softwares in tables_of(f"{key}.{dtype}", kinds):
             field = f"{key}.{dtype}.{kind}"
             if kind not in names:
                 raise InputError(field, "a table", f"one of {', '.join(names)}", nearest(kind, names))
-            read[dtype][kind] = {s: _entry(f"{field}.{s}", e, names[kind]) for s, e in _tables(field, softwares)}
+            read[dtype][kind] = {s: _entry(f"{field}.{s}", e, names[kind]) for s, e in tables_of(field, softwares)}
     return frozen_tree(read)
-
-
-def _tables(key: str, table: object) -> list[tuple[str, TomlTable]]:
-    if not isinstance(table, Mapping):
-        raise InputError(key, table, "a table")
-    for name, value in table.items():
-        if not isinstance(value, Mapping):
-            raise InputError(f"{key}.{name}", value, "a table")
-    return list(table.items())
 
 
 def _entry(key: str, entry: TomlTable, names: Iterable[str]) -> dict[str, Given]:
@@ -249,9 +268,9 @@ def _entry(key: str, entry: TomlTable, names: Iterable[str]) -> dict[str, Given]
         if name not in known:
             raise InputError(f"{key}.{name}", value, "a constant of this law", nearest(name, known))
         if name == "software":
-            _word(f"{key}.{name}", value)
+            word(f"{key}.{name}", value)
         elif name in _INTERVAL:
-            _positive(f"{key}.{name}", value)
+            positive(f"{key}.{name}", value)
         elif isinstance(value, bool) or not isinstance(value, (int, float)) or (value != value):
             raise InputError(f"{key}.{name}", value, "a number")
         elif name != "bias" and value < 0:
@@ -260,21 +279,6 @@ def _entry(key: str, entry: TomlTable, names: Iterable[str]) -> dict[str, Given]
         if name not in entry:
             raise InputError(f"{key}.{name}", "nothing (missing key)", "a positive number")
     return dict(entry)
-
-
-def _positive(key: str, value: object, zero: bool = False) -> float:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= value < math.inf or (value == 0 and not zero):  # type: ignore[operator]
-        raise InputError(key, value, "a positive number")
-    if value and not SMALLEST <= value <= LARGEST_FIGURE:  # type: ignore[operator]
-        raise InputError(key, value, f"a positive number from {SMALLEST:g} to {LARGEST_FIGURE:g}")
-    return float(value)  # type: ignore[arg-type]
-
-
-def _word(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(key, value, "text")
-    return value
 
 
 # -- finding -------------------------------------------------------------------------------------------------------
@@ -372,8 +376,16 @@ def _share(chip: Chip, cores: float, memory: float, cache: float) -> Chip:
         return None if value is None else value * share
 
     peaks, vector = (frozen({f: cores * v for f, v in units.items()}) for units in (chip.peaks, chip.vector))
+    tiers = tuple(
+        replace(
+            tier, capacity=tier.capacity * memory, bandwidth=tier.bandwidth * memory,
+            inside=part(tier.inside, memory), inside_flops=part(tier.inside_flops, memory),
+        )
+        for tier in chip.tiers
+    )  # fmt: skip
     return replace(
         chip, peaks=peaks, vector=vector, units=None if chip.units is None else max(1, round(chip.units * cores)),
+        tiers=tiers,
         bandwidth=chip.bandwidth * memory, capacity=chip.capacity * memory,
         nominal_capacity=part(chip.nominal_capacity, memory), cache=part(chip.cache, cache),
         tdp=part(chip.tdp, cores), idle=part(chip.idle, cores), cap=part(chip.cap, cores), price=None,
@@ -409,8 +421,8 @@ def _fraction(chip: Chip, text: str) -> Chip:
 
 @cache
 def limited_chip(chip: Chip, limit: str) -> Chip:
-    """A chip whose board draws at most `490W` or `70%` of its TDP, or whose cores are held at `1400MHz`; or a part of
-    one: a MIG instance, `1g.10gb`, or a fraction, `1/4`.
+    """A chip whose board draws at most `490W` or `70%` of its TDP, or whose cores are held at `1400MHz`; a part of
+    one: a MIG instance, `1g.10gb`, or a fraction, `1/4`; or one that keeps `weights=lpddr5x` in a tier of its memory.
 
     A cap slows only what would draw more (`kernels/power.py`). At a share s of its clock all arithmetic has s of its
     peak. Raises InputError for any other limit, for one above what the chip has, and where TDP or clock are unknown.
@@ -420,6 +432,13 @@ def limited_chip(chip: Chip, limit: str) -> Chip:
         part = _fraction(chip, text) if "/" in text else _instance(chip, text)
         id, name = f"{chip.id}{LIMITED}{text}", f"{chip.name}, {text}"
         return replace(part, id=id, name=name, like=chip.like or chip.id, aliases=())
+    if "=" in text:
+        role, _, memory = text.partition("=")
+        kept = with_place(f"{chip.id} memory", chip.placement, chip.tiers, role, memory)
+        return replace(
+            chip, id=f"{chip.id}{LIMITED}{text}", name=f"{chip.name}, {role} in {memory}", placement=kept,
+            like=chip.like or chip.id, aliases=(),
+        )  # fmt: skip
     own = replace(
         chip, id=f"{chip.id}{LIMITED}{text}", name=f"{chip.name} at {limit}", like=chip.like or chip.id, aliases=()
     )
@@ -435,7 +454,10 @@ def limited_chip(chip: Chip, limit: str) -> Chip:
         raise InputError(f"{chip.id} cap", limit, "a chip whose TDP is known")
     if not text.endswith(("%", "w")):
         raise InputError(
-            f"{chip.id} limit", limit, "watts, a share of the TDP, a clock or a part: 490W, 70%, 1400MHz, 1g.10gb, 1/4"
+            f"{chip.id} limit",
+            limit,
+            "watts, a share of the TDP, a clock, a part or a place in memory: 490W, 70%, "
+            "1400MHz, 1g.10gb, 1/4, weights=TIER",
         )
     number = figure_named("cap", text[:-1].upper(), ("",))
     watts = number * chip.tdp / 100 if text.endswith("%") else number
@@ -473,14 +495,18 @@ def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chi
     InputError for an unknown key, and for a value that is not a figure with its unit.
     """
     given: dict[str, str] = {}
+    beside = list[str]()
     for item in spec.split(","):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or not value:
             raise InputError("chip", item, "key=value")
+        if key == "tier":
+            beside.append(value)
+            continue
         if key in given:
             raise InputError(f"chip {key}", value, "each figure once")
         given[key] = value
-    known = [*(["like"] if like else []), "peak", "vector", *FORMATS, *_UNITS]
+    known = [*(["like"] if like else []), "peak", "vector", "tier", *FORMATS, *_UNITS]
     for key, value in given.items():
         if key not in known:
             raise InputError(f"chip {key}", value, f"one of {', '.join(known)}", nearest(key, known))
@@ -500,6 +526,8 @@ def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chi
     if "units" in values:
         values["units"] = int(values["units"])
     vector = {"fp32": figure_named("chip vector", given["vector"], _RATE_UNITS)} if "vector" in given else {}
+    if beside:
+        values["tiers"], values["placement"] = _tiers_of_figures(beside)
     if base is not None:
         values["peaks"] = frozen({**base.peaks, **peaks})
         values["vector"] = frozen({**base.vector, **vector})
@@ -515,6 +543,22 @@ def chip_of_figures(spec: str, like: Callable[[str], Chip] | None = None) -> Chi
     )  # fmt: skip
 
 
+def _tiers_of_figures(texts: Sequence[str]) -> tuple[tuple[MemoryTier, ...], TierPlaces]:
+    """Memory tiers by their figures, `NAME:CAPACITY:BANDWIDTH`, with what is kept there: `hbf:1TB:3.2TB/s:weights`."""
+    tiers, holds = list[MemoryTier](), dict[str, Sequence[str]]()
+    for text in texts:
+        name, *figures = text.split(":")
+        if not 2 <= len(figures) <= 3:
+            raise InputError("chip tier", text, "NAME:CAPACITY:BANDWIDTH, and what it keeps: hbf:1TB:3TB/s:weights")
+        if name in holds:
+            raise InputError("chip tier", text, "each tier once")
+        pairs = (("mem", "capacity", figures[0]), ("bw", "bandwidth", figures[1]))
+        values = {word: figure_named(f"chip {name} {key}", figure, _UNITS[key][1]) for key, word, figure in pairs}
+        tiers.append(tier_of_figures("chip tier", name, values))
+        holds[name] = figures[2].split("+") if figures[2:] else ()
+    return tuple(tiers), kept_in("chip tier", tiers, holds)
+
+
 def figure_named(field: str, text: str, units: Sequence[str]) -> float:
     """Parse `4.8T`, `4.8TB/s`, `141GiB`: a positive number with a prefix and a suitable unit; errors name `field`.
 
@@ -528,7 +572,7 @@ def figure_named(field: str, text: str, units: Sequence[str]) -> float:
     for known in units:
         if unit.endswith(known) and unit[: len(unit) - len(known)] in _SCALES:
             try:
-                return _positive(field, float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
+                return positive(field, float(digits)) * _SCALES[unit[: len(unit) - len(known)]]
             except ValueError as error:
                 if isinstance(error, InputError):
                     raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +15,8 @@ from roofline.declared.trees import TomlTable
 from roofline.model.sources.untrusted import LARGEST_MACHINE, parse_toml, printable, read_text
 
 Entry = TypeVar("Entry")
+SMALLEST, LARGEST_FIGURE = 1e-12, 1e24
+"""Bounds on every figure of a machine, in the unit of its file, so that products of figures are finite."""
 _HEADER = re.compile(r"^\[([\w-]+)", re.MULTILINE)
 
 
@@ -85,3 +88,30 @@ def only_known(where: str, table: TomlTable, known: Iterable[str]) -> None:
 def plain_name(name: str) -> str:
     """Normalise a name for lookup: lower case, with hyphens."""
     return name.strip().lower().replace("_", "-").replace(" ", "-")
+
+
+def tables_of(key: str, table: object) -> list[tuple[str, TomlTable]]:
+    """The tables of a table, by name. Raises InputError for anything else."""
+    if not isinstance(table, Mapping):
+        raise InputError(key, table, "a table")
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            raise InputError(f"{key}.{name}", value, "a table")
+    return list(table.items())
+
+
+def positive(key: str, value: object, zero: bool = False) -> float:
+    """A positive figure of a machine, within its bounds; 0 too where `zero`. Raises InputError for anything else."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 <= value < math.inf or (value == 0 and not zero):  # type: ignore[operator]
+        raise InputError(key, value, "a positive number")
+    if value and not SMALLEST <= value <= LARGEST_FIGURE:  # type: ignore[operator]
+        raise InputError(key, value, f"a positive number from {SMALLEST:g} to {LARGEST_FIGURE:g}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def word(key: str, value: object) -> str:
+    """A text. Raises InputError for anything else."""
+    if not isinstance(value, str):
+        raise InputError(key, value, "text")
+    return value

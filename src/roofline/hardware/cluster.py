@@ -22,8 +22,8 @@ from roofline.declared.errors import InputError, MachineNameWarning, nearest, no
 from roofline.declared.kinds import Given
 from roofline.declared.maths import ceil_div
 from roofline.declared.trees import TomlTable
-from roofline.hardware.chip import LARGEST_FIGURE, LIMITED, Chip, chip_id, chips, limited_chip
-from roofline.hardware.chip_files import Tables, one_table, only_known, plain_name
+from roofline.hardware.chip import LIMITED, Chip, chip_id, chips, limited_chip
+from roofline.hardware.chip_files import LARGEST_FIGURE, Tables, one_table, only_known, plain_name
 from roofline.hardware.named_chip import chip_named
 
 if TYPE_CHECKING:

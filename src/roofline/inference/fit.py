@@ -17,6 +17,8 @@ from roofline.declared.maths import Count, is_array, most
 from roofline.declared.result import Flag, Units, Word
 from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
+from roofline.hardware.chip import Chip, limited_chip
+from roofline.hardware.tiers import CACHE, WEIGHTS
 from roofline.inference.deployment import Deployment
 from roofline.inference.memory.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
@@ -119,6 +121,13 @@ class Fit(Deployed):
     def fits(self) -> Flag:
         """Whether the cache fits in the memory that the engine leaves for it."""
         return self.memory.fits
+
+    @property
+    def weights_alone(self) -> bool:
+        """Whether the weights do not fit, with nothing but the overhead beside them; for a single case."""
+        m = self.memory
+        alone = ((m.weights + m.overhead, m.capacity), *((t.weights + t.rest, t.capacity) for t in m.tiers))
+        return any(bool(needed > capacity) for needed, capacity in alone)
 
     @property
     def most_running(self) -> int | None:
@@ -277,14 +286,22 @@ LAYOUTS = tuple(layouts())
 
 
 def _changes(f: Fit) -> Iterator[Remedy]:
-    """Changes to try: an 8-bit cache, fewer or shorter sequences, smaller weights, more chips."""
+    """Changes to try: another of the chip's memories, an 8-bit cache, fewer or shorter sequences, smaller weights, more
+    chips."""
     layout, formats = f.asked.layout, f.formats
 
-    def tried(what: str, detail: str, other: Precision) -> Iterator[Remedy]:
-        memory = f._held_by(f.deployment, other).memory(((f.batch_per_replica, f.tokens),))
+    def tried(what: str, detail: str, other: Precision, chip: Chip = f.chip) -> Iterator[Remedy]:
+        deployment = replace(f.deployment, chip=chip)
+        memory = f._held_by(deployment, other).memory(((f.batch_per_replica, f.tokens),))
         if memory.fits:
             yield Remedy(what, detail, float(memory.total - memory.overhead))
 
+    for tier in f.chip.tiers:
+        moved = f.chip
+        for roles in ((WEIGHTS,), (CACHE,), (WEIGHTS, CACHE)):
+            for role in roles:
+                moved = limited_chip(moved if len(roles) > 1 else f.chip, f"{role}={tier.name}")
+            yield from tried("placement", f"{' and '.join(roles)} in {tier.name}", formats, moved)
     if formats.kv.bits > 8:
         yield from tried("cache", "kv=fp8", formats.merged({"kv": "fp8"}))
     if f.largest_batch >= 1:

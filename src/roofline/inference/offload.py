@@ -45,7 +45,7 @@ from roofline.declared.maths import ceil_div
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
-from roofline.hardware.chip import Chip, figure_named
+from roofline.hardware.chip import Chip, figure_named, only_main
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.deployment import deploy
 from roofline.inference.generate import Generation, generation
@@ -354,6 +354,8 @@ def offload(
     of an engine that runs nothing on the CPU, for several cards and for a cache on the host.
     """
     cards = tuple(chip_named(each) for each in (where.on if isinstance(where.on, (list, tuple)) else [where.on]))
+    for card in cards:
+        only_main(card, "offloading")
     engine = engine_named(where.engine or "llama-cpp")
     built, formats = formats_of(decoder_of(model), where.precision)
     place = replace(host, cpu=replace(host.cpu, kind="cpu"))

@@ -14,6 +14,7 @@ from roofline.declared.checks import flag
 from roofline.declared.errors import InputError
 from roofline.declared.maths import Count, is_array, least, most
 from roofline.declared.result import Figured, Flag, Units, Word
+from roofline.hardware.tiers import MAIN
 from roofline.inference.cost.busy import busy_of, ranks_of, shared
 from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
 from roofline.inference.memory.memory import Memory
@@ -21,6 +22,7 @@ from roofline.inference.plan import Plan, Total, grade_of
 from roofline.inference.settings import Deployed, Setup, broadcast
 from roofline.inference.span import Span, shaped
 from roofline.kernels.kernels import is_matrix, matrix_format
+from roofline.kernels.memories import bytes_by_memory, memory_seconds
 from roofline.kernels.power import Busy
 from roofline.kernels.target import Target
 from roofline.kernels.timing import Timing, time_op, time_quantise
@@ -35,6 +37,22 @@ from roofline.work.traffic import Traffic, traffic_named
 Bound: TypeAlias = Literal["compute", "memory", "network", "latency"]
 UNLIMITED = 1e30
 """Watts of a board without a limit: finite, so that an op that takes no time has no joules."""
+
+
+@dataclass(frozen=True)
+class MemoryTraffic(Figured):
+    """Bytes that a step reads and writes in one of a chip's memories, and their seconds at its full bandwidth."""
+
+    FIGURES: ClassVar[Units] = {"name": "", "bandwidth": "B/s", "bytes": "B", "seconds": "s"}
+
+    name: str
+    bandwidth: float
+    bytes: Count
+
+    @property
+    def seconds(self) -> Count:
+        """Seconds at full bandwidth."""
+        return self.bytes / self.bandwidth
 
 
 @dataclass(frozen=True)
@@ -155,6 +173,7 @@ class Estimate(Spent, Deployed):
         "idle_replicas": "", "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "time": "s", "overlap_floor": "s",
         "compute_time": "s", "memory_time": "s", "network_time": "s", "communication_time": "s", "bound": "",
         "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s", **STEP_BILLED, "grade": "", "ops": "",
+        "memory_traffic": "",
     }  # fmt: skip
     NAMES: ClassVar[Mapping[str, str]] = {"time": "span", "overlap_floor": "floor"}
 
@@ -277,7 +296,23 @@ class Estimate(Spent, Deployed):
     @property
     def traffic_time(self) -> Count:
         """Seconds of the counted bytes, by the chosen traffic, at full bandwidth."""
-        return self.analysis.bytes / self.chip.bandwidth
+        if not self.chip.placement:
+            return self.analysis.bytes / self.chip.bandwidth
+        each = (op.layers * memory_seconds(op.op, op.each_moved, self.chip) for op in self.analysis.ops)
+        return self._shaped(sum(each, start=0.0))
+
+    @cached_property
+    def memory_traffic(self) -> tuple[MemoryTraffic, ...]:
+        """The counted bytes by the memory of the chip that they are in; empty for a chip with one memory."""
+        amounts: dict[str, Count] = dict.fromkeys((MAIN, *(tier.name for tier in self.chip.tiers)), 0)
+        for op in self.analysis.ops if self.chip.tiers else ():
+            for tier, amount in bytes_by_memory(op.op, op.each_moved, self.chip).items():
+                name = MAIN if tier is None else tier.name
+                amounts[name] = amounts[name] + op.layers * amount
+        speeds = {MAIN: self.chip.bandwidth, **{tier.name: tier.bandwidth for tier in self.chip.tiers}}
+        if not self.chip.tiers:
+            return ()
+        return tuple(MemoryTraffic(name, speeds[name], self._shaped(amount)) for name, amount in amounts.items())
 
     @property
     def floor(self) -> Count:
@@ -349,7 +384,7 @@ class Estimate(Spent, Deployed):
             if before is not None:
                 times.append(OpTime(cost, "quantise", before, self.shape))
             calibrated = self.target.mode.name == "calibrated"  # other laws are the floor, which counts the least bytes
-            carried = cost.each_moved.total / self.chip.bandwidth if calibrated else 0.0
+            carried = memory_seconds(cost.op, cost.each_moved, self.chip) if calibrated else 0.0
             times.append(OpTime(cost, cost.kind, time_op(cost.op, self.target), self.shape, carried))
         return self._with_joules(times)
 

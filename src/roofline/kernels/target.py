@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TypeVar
 
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.frozen_mapping import frozen
 from roofline.engines.engine import Engine
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, of_chips
+from roofline.hardware.tiers import MAIN, MemoryTier, TierPlaces
 from roofline.kernels import law
 from roofline.kernels.constants import Constants, constants_for, worse
 from roofline.model.formats import Format
@@ -18,6 +20,8 @@ from roofline.model.precision import Precision
 from roofline.work import ops as o
 
 Known = TypeVar("Known")
+NOWHERE: TierPlaces = frozen({})
+"""The placement of a chip that keeps everything in its main memory."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ class Target:
         known = (constants_for(self.chip, each, "quantised_matmul", software) for each in (dtype, "fp8"))
         return next((c for c in known if c.record.passes), None)
 
+    def reading(self, tier: MemoryTier | None, inside: bool = False) -> Target:
+        """This target with one memory, from which all bytes come; `inside`: with the arithmetic at its own banks."""
+        return self._once((tier, inside), lambda: replace(self, chip=_of_one_memory(self.chip, tier, inside)))
+
     def kernel(self, weights: Format) -> str | None:
         """Dtype of the engine's MoE kernel for weights in a format on this chip; None: the format's default kernel."""
         return self.engine.kernel(weights.name, self.chip.generation)
@@ -109,6 +117,18 @@ class Target:
         if key not in self._known:
             self._known[key] = make()
         return self._known[key]  # type: ignore[return-value]
+
+
+def _of_one_memory(chip: Chip, tier: MemoryTier | None, inside: bool) -> Chip:
+    """A chip whose memory is one of its own: the main one or a tier."""
+    name = MAIN if tier is None else f"{tier.name}{' inside' * inside}"
+    one = replace(
+        chip, id=f"{chip.id} {name}", tiers=(), placement=NOWHERE, like=chip.like or chip.id,
+        bandwidth=chip.bandwidth if tier is None else tier.bandwidth,
+    )  # fmt: skip
+    if not inside or tier is None or tier.inside is None or tier.inside_flops is None:
+        return one
+    return replace(one, bandwidth=tier.inside, peaks=frozen(dict.fromkeys(chip.peaks, tier.inside_flops)))
 
 
 def mode_named(spec: str | Mode) -> Mode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 
@@ -29,6 +30,13 @@ from roofline.kernels.kernels import (  # fmt: skip
     share_of,
     tiles_of,
     work_of,
+)
+from roofline.kernels.memories import (
+    bandwidth_of,
+    bytes_by_memory,
+    drawing_seconds,
+    least_memory_seconds,
+    memory_seconds,
 )
 from roofline.kernels.power import Busy, under_cap
 from roofline.kernels.target import WIDE, Target, wide_key
@@ -105,7 +113,7 @@ def ideal(op: o.Op, target: Target) -> tuple[Count, Count]:
             peak = max(peak, chip.peaks.get("fp8", 0.0))
     else:
         peak = max(chip.vector.values(), default=max(chip.peaks.values()))
-    return STANDARD.flops(op) / peak, FLOOR.bytes(op, target.precision).total / chip.bandwidth
+    return STANDARD.flops(op) / peak, least_memory_seconds(op, FLOOR.bytes(op, target.precision), chip)
 
 
 def time_op(op: o.Op, target: Target) -> Timing:
@@ -135,6 +143,61 @@ def time_op(op: o.Op, target: Target) -> Timing:
 
 
 def _time(op: o.Op, target: Target) -> Timing:
+    return _over_memories(op, target) if target.chip.placement else _from_one(op, target)
+
+
+def _over_memories(op: o.Op, target: Target) -> Timing:
+    """Time an op whose bytes lie in several memories.
+
+    Let t_i be its time if all bytes came from memory i, of which they would take M_i, while they take M. Then
+
+        t = max over memories of t_i · min(1, M / M_i)
+
+    which is M over the law's share of bandwidth where memory limits the op, and the law's arithmetic where that does:
+    M is at least M_i of the fastest memory. A memory that multiplies does so wherever that is faster and it keeps the
+    op's weights or cache.
+    """
+    chip = target.chip
+    moved = replace(UNFUSED.bytes(op, target.precision), scratch=0)  # what its kernel reads and writes
+    seconds, tiers = memory_seconds(op, moved, chip), bytes_by_memory(op, moved, chip)
+    chosen = _from_one(op, target)  # of a law that is not fitted, the floor or shares of it
+    if target.mode.name == "calibrated":
+        fastest, *others = sorted(tiers, key=partial(bandwidth_of, chip), reverse=True)
+        slowest = _from_one(op, target.reading(fastest))
+        for tier in others:
+            share = least(1.0, seconds / most(moved.total / bandwidth_of(chip, tier), TINY))
+            timing = _times(_from_one(op, target.reading(tier)), share)
+            slowest = _one_or(timing.expected > slowest.expected, timing, slowest)
+        compute, memory = ideal(op, target)
+        chosen = replace(slowest, compute=compute, memory=memory)
+        chosen = replace(chosen, expected=most(chosen.expected, chosen.floor))
+    drawn = drawing_seconds(op, FLOOR.bytes(op, target.precision), chip)
+    for tier in tiers:
+        if tier is not None and tier.inside is not None and is_matrix(op):
+            inside = _from_one(op, target.reading(tier, inside=True))
+            chosen = _one_or(inside.expected < chosen.expected, inside, chosen)
+    return replace(chosen, more_memory=drawn - chosen.memory)
+
+
+TINY = 1e-30
+
+
+def _times(t: Timing, share: Count) -> Timing:
+    """A timing whose seconds are a share of another's."""
+    return replace(t, expected=share * t.expected, fixed=share * t.fixed, error=t.error.times(share))
+
+
+def _one_or(condition: Count, one: Timing, other: Timing) -> Timing:
+    """Select elementwise between two timings."""
+    if not is_array(condition):
+        return one if condition else other
+    names = (f.name for f in fields(Timing) if f.name != "error")
+    both = {name: where(condition, getattr(one, name), getattr(other, name)) for name in names}
+    return Timing(**both, error=one.error.where(condition, other.error))
+
+
+def _from_one(op: o.Op, target: Target) -> Timing:
+    """Time an op all of whose bytes are in one memory."""
     compute, memory = ideal(op, target)
     floor, mode = most(compute, memory), target.mode
     runs = UNFUSED.elements(op).total > 0  # an element of a sweep may not run this op at all
@@ -240,9 +303,7 @@ def _communicate(op: o.Communicate, target: Target) -> Timing:
     if (decoding == decoding.flat[0]).all():
         return _transferred(op, target, "low_latency" if decoding.flat[0] else "normal")
     one, other = (_transferred(op, target, kernel) for kernel in ("low_latency", "normal"))
-    names = (f.name for f in fields(Timing) if f.name != "error")
-    both = {name: where(decoding == 1, getattr(one, name), getattr(other, name)) for name in names}
-    return Timing(**both, error=one.error.where(decoding == 1, other.error))
+    return _one_or(decoding == 1, one, other)
 
 
 GATHERED = {"dispatch": "all_gather", "combine": "reduce_scatter"}

@@ -6,7 +6,7 @@ up to `length` (arXiv:2211.17192). An answer is done in the step in which the su
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil, sqrt
 
@@ -124,9 +124,7 @@ def memory_with(asked: Setup, drafting: Drafting | None, sequences: Count, token
         return asked.holding.memory(((sequences, tokens),), new)
     longer = tokens + drafting.speculation.length
     plain, weights = asked.holding.memory(((sequences, longer),), new), drafting.weights
-    left = None if plain.budget is None else plain.budget - weights
-    cache = plain.cache + sequences * drafting.cache(longer)
-    return replace(plain, weights=plain.weights + weights, cache=cache, budget=left)
+    return plain.beside(weights, sequences * drafting.cache(longer), asked.deployment.chip.placement)
 
 
 def sequences_held(asked: Setup, drafting: Drafting | None, tokens: Count, limit: Count) -> Count:

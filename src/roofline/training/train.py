@@ -24,6 +24,7 @@ from roofline.declared.maths import Count, some
 from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named
+from roofline.hardware.chip import only_main
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import Deployment, deploy, is_several
@@ -209,6 +210,7 @@ def _asked(model: Model, step: Training, where: TrainingWhere, bill: Bill | None
         if where.layout is not None or not is_several(where.on)
         else of_whole_shape(model, step, where.on, software)
     )
+    only_main(deployment.chip, "training")
     spread = deployment.layout
     for name in ("redundant", "overlap"):
         if getattr(spread, name):

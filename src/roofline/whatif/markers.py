@@ -8,8 +8,10 @@ from typing import Literal, TypeAlias, get_args
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.maths import Count
+from roofline.hardware.chip import Chip
 from roofline.inference.step import Estimate, OpTime
 from roofline.kernels.kernels import is_matrix, matrix_format
+from roofline.kernels.memories import memory_seconds
 from roofline.kernels.power import Busy, draw_of
 from roofline.model.kind_table import KindTable
 from roofline.work import ops as o
@@ -118,12 +120,19 @@ def _point(ops: list[OpTime], estimate: Estimate, by: By) -> Point:
     label = {"ops": first.name, "layers": first.block, "phases": "step"}[by]
     flops, moved = (float(sum(v)) for v in ([op.cost.flops for op in worked], [op.cost.bytes for op in worked]))
     expected = float(sum(op.expected for op in ops))
-    light = sum(max(op.cost.layers * op.each.compute, op.cost.bytes / estimate.chip.bandwidth) for op in worked)
+    light = sum(max(op.cost.layers * op.each.compute, _moving(op, estimate.chip)) for op in worked)
     floor = min(float(light), expected)
     group = group_of(first.op, first.kind) if by == "ops" else label
     draw, busy = draw_of(estimate.chip), sum((op.busy for op in ops), Busy())
     joules = [None if draw is None else float(draw.joules(t, replace(busy, running=t))) for t in (expected, floor)]
     return Point(label, group, flops, moved, expected, floor, expected / float(estimate.time), *joules)
+
+
+def _moving(op: OpTime, chip: Chip) -> Count:
+    """Seconds of an op's counted bytes at full bandwidth, in all its layers."""
+    if not chip.placement:
+        return op.cost.bytes / chip.bandwidth
+    return op.cost.layers * memory_seconds(op.cost.op, op.cost.each_moved, chip)
 
 
 def formats(estimates: Iterable[Estimate]) -> tuple[str, ...]:

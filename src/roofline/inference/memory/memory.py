@@ -21,6 +21,7 @@ from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
 from roofline.declared.result import Figured, Flag, Units
 from roofline.declared.unique_rows import distinct
 from roofline.engines.engine import Engine
+from roofline.hardware.tiers import CACHE, MAIN, WEIGHTS, TierPlaces, keeper_of
 from roofline.inference.deployment import Deployment
 from roofline.inference.memory.cache_rows import row_bytes
 from roofline.inference.memory.hybrid_blocks import CachePages, cache_pages, cached_layers
@@ -28,7 +29,7 @@ from roofline.inference.span import shaped
 from roofline.model.images import ImageTokens
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Experts, LatentAttention, Module
-from roofline.model.precision import Precision
+from roofline.model.precision import Precision, part_of
 from roofline.work.lower import lower
 from roofline.work.ops import Activate
 from roofline.work.step import AnyStep, Beside, Queries, prefill
@@ -38,15 +39,51 @@ TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "
 
 
 @dataclass(frozen=True)
+class TierMemory(Figured):
+    """Bytes of a rank in one of its chip's memories: numbers or arrays. `main` is the memory beside its tiers.
+
+    `cache`: the KV cache and recurrent state. `rest`: activations and overhead.
+    """
+
+    FIGURES: ClassVar[Units] = {
+        "name": "", **dict.fromkeys(("capacity", "weights", "cache", "rest", "total"), "B"), "fits": "",
+    }  # fmt: skip
+
+    name: str
+    capacity: float
+    weights: Count = 0
+    cache: Count = 0
+    rest: Count = 0
+
+    @property
+    def total(self) -> Count:
+        """Bytes needed in this memory."""
+        return self.weights + self.cache + self.rest
+
+    @property
+    def fits(self) -> Flag:
+        """Whether this memory holds them."""
+        enough = self.total <= self.capacity
+        return np.asarray(enough) if is_array(enough) and enough.ndim else bool(enough)
+
+    def mapped(self, each: Callable[..., Any], *others: TierMemory) -> TierMemory:
+        """Apply a function to every number, and to those of other memories."""
+        amounts = ("weights", "cache", "rest")
+        return replace(self, **{n: each(getattr(self, n), *(getattr(o, n) for o in others)) for n in amounts})
+
+
+@dataclass(frozen=True)
 class Memory(Figured):
     """Memory of the fullest rank in bytes: numbers or arrays.
 
     `cache`: the KV cache in whole blocks. `state`: recurrent state. `budget`: what the engine's rule leaves for these
     two; None where all terms together may fill the `capacity`. `overhead`: the runtime, and what an allocator cannot
-    use.
+    use. `tiers`: which memory of the chip has how much of it, where it has several; `capacity` is that of all.
     """
 
-    FIGURES: ClassVar[Units] = {**dict.fromkeys((*TERMS, "total", "capacity", "budget"), "B"), "fits": ""}
+    FIGURES: ClassVar[Units] = {
+        **dict.fromkeys((*TERMS, "total", "capacity", "budget"), "B"), "fits": "", "tiers": "",
+    }  # fmt: skip
 
     capacity: float
     weights: Count = 0
@@ -57,6 +94,7 @@ class Memory(Figured):
     optimizer: Count = 0
     overhead: Count = 0
     budget: Count | None = None
+    tiers: tuple[TierMemory, ...] = ()
 
     @property
     def total(self) -> Count:
@@ -91,16 +129,41 @@ class Memory(Figured):
         if not is_array(mine):
             return self if mine else other
         numbers: dict[str, Any] = {name: where(mine, getattr(self, name), getattr(other, name)) for name in _NUMBERS}
-        return replace(self, **numbers)
+        pairs = zip(self.tiers, other.tiers, strict=True)
+        tiers = tuple(tier.mapped(lambda a, b: where(mine, a, b), another) for tier, another in pairs)
+        return replace(self, **numbers, tiers=tiers)
+
+    def beside(self, weights: Count, cache: Count, placement: TierPlaces) -> Memory:
+        """The memory with the weights and the cache of another model, such as one that drafts, kept as this one's."""
+        both = replace(self, weights=self.weights + weights, cache=self.cache + cache)
+        keeping, caching = keeper_of(placement, WEIGHTS), keeper_of(placement, CACHE)
+        if self.budget is None or not self.tiers or keeping == caching:
+            both = replace(both, budget=None if self.budget is None else self.budget - weights)
+        tiers = tuple(
+            replace(
+                tier, weights=tier.weights + (weights if tier.name == keeping else 0),
+                cache=tier.cache + (cache if tier.name == caching else 0),
+            )
+            for tier in self.tiers
+        )  # fmt: skip
+        return replace(both, tiers=tiers, budget=cache_room(both.budget, tiers, caching))
 
     def shaped(self, shape: tuple[int, ...]) -> Memory:
         """Plain numbers for shape (), else arrays of that shape."""
         known = (name for name in _NUMBERS if getattr(self, name) is not None)
         numbers: dict[str, Any] = {name: shaped(getattr(self, name), shape) for name in known}
-        return replace(self, **numbers)
+        return replace(self, **numbers, tiers=tuple(tier.mapped(lambda v: shaped(v, shape)) for tier in self.tiers))
 
 
-_NUMBERS = tuple(f.name for f in fields(Memory) if f.name != "capacity")
+_NUMBERS = tuple(f.name for f in fields(Memory) if f.name not in ("capacity", "tiers"))
+
+
+def cache_room(budget: Count | None, tiers: Iterable[TierMemory], caching: str) -> Count | None:
+    """The room of the cache, less what another memory is short of; `caching`: the memory of the cache."""
+    for tier in tiers:
+        room = tier.capacity - tier.total + (tier.cache if tier.name == caching else 0)
+        budget = room if budget is None else where(room < 0, least(budget, room), budget)
+    return budget
 
 
 Sequences: TypeAlias = Sequence[tuple[Count, Count]]
@@ -152,10 +215,40 @@ class Holding:
         if pages is not None:
             paged = (sum(pages.bytes(n, length, kind) for n, length in groups) for kind in (False, True))
             cache, state = (where(parts, a, b) for a, b in zip((cache, state), paged, strict=True))
-        return Memory(
+        memory = Memory(
             chip.capacity, weights=weights, cache=cache, state=state, activations=active, overhead=overhead,
-            budget=engine.cache_budget(engine.seen(chip), weights, active, overhead),
         )  # fmt: skip
+        if chip.tiers:
+            return self._in_tiers(rank, memory)
+        return replace(memory, budget=engine.cache_budget(engine.seen(chip), weights, active, overhead))
+
+    def _in_tiers(self, rank: Model, memory: Memory) -> Memory:
+        """The memory of a rank whose chip has several, by what each keeps.
+
+        In main memory the engine's rule leaves the cache its room, in a tier the tier's capacity does. The cache has
+        none where another memory has too little for what it keeps.
+        """
+        chip, engine = self.deployment.chip, self.engine
+        weights: dict[str, Count] = {}
+        for module, layers in rank.modules():
+            name = keeper_of(chip.placement, part_of(module))
+            weights[name] = weights.get(name, 0) + layers * self.formats.weight_bytes(module)
+        experts = keeper_of(chip.placement, "experts")
+        weights[experts] = weights.get(experts, 0) + self.padding(rank)
+        caching = keeper_of(chip.placement, CACHE)
+        capacities = {MAIN: chip.capacity, **{tier.name: tier.capacity for tier in chip.tiers}}
+        tiers = tuple(
+            TierMemory(
+                name, capacity, weights.get(name, 0), memory.cache + memory.state if name == caching else 0,
+                memory.activations + memory.overhead if name == MAIN else 0,
+            )
+            for name, capacity in capacities.items()
+        )  # fmt: skip
+        if caching == MAIN:
+            budget = engine.cache_budget(engine.seen(chip), weights.get(MAIN, 0), memory.activations, memory.overhead)
+        else:
+            budget = capacities[caching] - weights.get(caching, 0)
+        return replace(memory, capacity=chip.whole_capacity, budget=cache_room(budget, tiers, caching), tiers=tiers)
 
     def padding(self, rank: Model) -> Count:
         """Bytes that the engine adds to the weights of routed experts by padding."""

@@ -95,6 +95,7 @@ def roof(chip: Chip, used: Sequence[str], links: bool = False, vector: bool = Fa
         name = next(f for f, value in chip.vector.items() if value == peak)
         ceilings.append(d.Ceiling(f"{name} vector", peak, peak / chip.bandwidth, vector=True))
     slopes = [d.Slope(chip.memory_kind or "memory", chip.bandwidth)]
+    slopes += [d.Slope(tier.kind or tier.name, tier.bandwidth) for tier in chip.tiers]
     if links:
         pairs = ((chip.link_kind or "link", chip.link), (chip.host_kind or "host", chip.host))
         slopes += [d.Slope(name, rate, link=True) for name, rate in dict.fromkeys(pairs) if rate]
@@ -258,7 +259,7 @@ def memory_plot(model: Model, curve: MemoryCurve) -> d.MemoryPlot:
         for x, name in zip(deployments, deployment_names(deployments), strict=True)
     )
     limits = tuple(
-        d.Capacity(name, x.deployment.chip.capacity, x.longest)
+        d.Capacity(name, x.deployment.chip.whole_capacity, x.longest)
         for name, x in zip(capacities, curve.limits, strict=True)
     )
     whose = engines_text([(x.engine, "", x.deployment) for x in curve.limits])

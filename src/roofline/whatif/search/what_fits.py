@@ -115,7 +115,7 @@ def what_runs(
     context, and models that fit in no format, are left out. Raises InputError for an unknown machine or format.
     """
     where, tried = _known(room.on, engine), _listed(formats)
-    most = cluster_named(room.on).chips * machine_chip(room.on).capacity
+    most = cluster_named(room.on).chips * machine_chip(room.on).whole_capacity
     rows = [row for name in models for row in _widest(load(name), room, tried, engine, most)]
     return WhatRuns(where, room.context, tuple(sorted(rows, key=lambda row: -row.parameters)))
 

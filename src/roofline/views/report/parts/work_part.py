@@ -11,7 +11,7 @@ from roofline.views.report.parts.section import PHASE, Section
 from roofline.views.report.parts.subject import Report
 from roofline.views.report.parts.summary import critical_batch_text
 from roofline.views.report.plots_of import report_plot
-from roofline.views.text.inference.fit import activations_text, budget_text
+from roofline.views.text.inference.fit import activations_text, budget_line, tier_rows
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.markers import work_shares
 from roofline.whatif.query.regimes import MOST, dominance
@@ -32,11 +32,11 @@ def memory_section(r: Report) -> Section:
         ("activations", m.activations, activations_text(f)),
         ("overhead", m.overhead, f.engine.source),
     )
-    total = (("sum", m.total, f"of {si(m.capacity, 'B')}"),)
+    total = (("sum", m.total, f"of {si(m.capacity, 'B')}"), *tier_rows(f))
     longest = "any" if f.longest_context is None else whole(f.longest_context)
     fewest = "none of those tried" if f.fewest is None else f"{f.fewest_chips} ({f.fewest.text()})"
     text = (
-        f"{f.engine.name}: {budget_text(f, ' left for the KV cache, ')}.",
+        f"{budget_line(f)}.",
         f"Largest batch at {f.context} tokens: {whole(f.largest_batch)}. Longest context at a batch of {f.batch}: "
         f"{longest}. Fewest chips: {fewest}.",
     )

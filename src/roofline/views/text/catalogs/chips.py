@@ -11,6 +11,7 @@ from roofline.declared.units import seconds, si
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, Level
 from roofline.hardware.named_chip import chip_named
+from roofline.hardware.tiers import MemoryTier
 from roofline.views.text.tables import Column, Table
 
 SEVERAL = 4
@@ -25,7 +26,7 @@ class ChipFacts(Figured):
         "id": "", "name": "", "vendor": "", "generation": "", "kind": "", "peaks": "FLOP/s", "vector": "FLOP/s",
         "ridge": "FLOP/B", "bandwidth": "B/s", "capacity": "B", "nominal_capacity": "B", "cache": "B", "units": "",
         "link": "B/s", "host": "B/s", "tdp": "", "idle": "", "price": "", "aliases": "", "source": "", "date": "",
-        "note": "",
+        "note": "", "tiers": "", "placement": "",
     }  # fmt: skip
     OF: ClassVar[type] = Chip
 
@@ -102,6 +103,8 @@ def chip_table(c: Chip) -> Table:
     rows += [(f"peak {f}, dense", f"{si(p, 'FLOP/s')} · ridge {c.ridge(f):.0f} FLOP/B") for f, p in c.peaks.items()]
     rows += [(f"vector {f}", si(p, "FLOP/s")) for f, p in c.vector.items()]
     rows += [("memory", " ".join([si(c.capacity, "B"), *c.memory_kind.split(), "at", si(c.bandwidth, "B/s")]))]
+    rows += [(f"memory tier {tier.name}", _tier_text(tier)) for tier in c.tiers]
+    rows += [("kept in", ", ".join(f"{memory}: {role}" for role, memory in c.placement.items()))] if c.placement else []
     pairs = (
         ("memory on the datasheet", f"{si(c.nominal_capacity, 'B')}; {_usable(c)}" if c.nominal_capacity else None),
         ("last-level cache", si(c.cache, "B") if c.cache else None), ("cores", str(c.units) if c.units else None),
@@ -114,6 +117,15 @@ def chip_table(c: Chip) -> Table:
     )  # fmt: skip
     rows += [(k, v) for k, v in pairs if v]
     return Table((Column(c.id), Column("", long=20)), tuple(rows), facts=True)
+
+
+def _tier_text(tier: MemoryTier) -> str:
+    """Figures of a memory beside the main one."""
+    words = [si(tier.capacity, "B"), *tier.kind.split(), "at", si(tier.bandwidth, "B/s")]
+    energy = f", {tier.energy * 1e12:g} pJ/bit" if tier.energy is not None else ""
+    if tier.inside is None or tier.inside_flops is None:
+        return " ".join(words) + energy
+    return f"{' '.join(words)}{energy}, multiplies at {si(tier.inside, 'B/s')} and {si(tier.inside_flops, 'FLOP/s')}"
 
 
 def cluster_table(c: Cluster) -> Table:

@@ -80,8 +80,14 @@ def summary(e: Estimate) -> str:
         f"expected {seconds(e.time)} ({within}), {e.bound} bound; "
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
         f"{halves if e.deployment.layout.overlap else ''}"
-        f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}"
+        f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}{_memory_traffic(e)}"
     )
+
+
+def _memory_traffic(e: Estimate) -> str:
+    """Bytes that cross each of a chip's memories, where it has several."""
+    each = (f"{c.name} {si(c.bytes, 'B')} in {seconds(c.seconds)}" for c in e.memory_traffic)
+    return f"\nread and written at full bandwidth: {', '.join(each)}" if e.memory_traffic else ""
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -118,7 +124,9 @@ def chips_text(d: Deployment) -> str:
 
 
 def memory_text(memory: Memory) -> str:
-    """Memory needed and available, and what the engine's rule leaves for the cache."""
+    """Memory needed and available, and what the engine's rule leaves for the cache; of several memories, each."""
+    if memory.tiers:
+        return ", ".join(f"{t.name} {si(t.total, 'B')} of {si(t.capacity, 'B')}" for t in memory.tiers)
     wants = memory.cache + memory.state
     budget = memory.capacity if memory.budget is None else memory.budget
     over = wants > budget and memory.total <= memory.capacity

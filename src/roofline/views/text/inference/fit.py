@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.declared.maths import Count
 from roofline.declared.units import si, whole
+from roofline.hardware.tiers import CACHE
 from roofline.inference.fit import Fit
+from roofline.inference.memory.memory import TierMemory
 from roofline.views.text.inference.estimate import share_text
 
 RULES = {
@@ -38,8 +41,9 @@ def fit_text(f: Fit) -> str:
     lines += [*([replicas] if replicas else []), ""]
     wide = max(len(name) for name, _, _ in rows) if f.engine.buffers else 12
     lines += [f"{name:<{wide}} {si(value, 'B'):>10}  {note}" for name, value, note in rows]
-    lines += [f"{'sum':<{wide}} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}", ""]
-    lines.append(f"{f.engine.name}: {budget_text(f, ' left for the KV cache, ')}")
+    lines += [f"{'sum':<{wide}} {si(m.total, 'B'):>10}  of {si(m.capacity, 'B')}"]
+    lines += [f"{name:<{wide}} {si(total, 'B'):>10}  {note}" for name, total, note in tier_rows(f)] + [""]
+    lines.append(budget_line(f))
     if f.gpu_kv_cache_size is not None and f.maximum_concurrency is not None:
         size, requests = whole(int(f.gpu_kv_cache_size)), f.maximum_concurrency
         lines.append(f"GPU KV cache size: {size} tokens")
@@ -68,7 +72,7 @@ def _verdict(f: Fit) -> str:
     if not f.context_chosen:
         return f"{sequences}{_whose(f)}"
     if not f.fits:
-        alone = f.memory.weights + f.memory.overhead > f.memory.capacity
+        alone = f.weights_alone
         said = "the weights alone do not fit; below with" if alone else "the weights fit, but not with"
         return f"{said} {sequences}{_whose(f)}"
     longest = "the longest context that fits" if f.whole_context else "the model's whole context"
@@ -99,6 +103,16 @@ def activations_text(f: Fit) -> str:
     return f"a step of at most {f.chunk} tokens: the largest op, or the logits"
 
 
+def tier_rows(f: Fit) -> list[tuple[str, Count, str]]:
+    """Of a chip with several memories, each with its bytes, its capacity and what it keeps."""
+    return [(tier.name, tier.total, f"of {si(tier.capacity, 'B')}: {_keeps(tier)}") for tier in f.memory.tiers]
+
+
+def _keeps(tier: TierMemory) -> str:
+    parts = (("weights", tier.weights), ("KV cache", tier.cache), ("activations and overhead", tier.rest))
+    return ", ".join(f"{name} {si(amount, 'B')}" for name, amount in parts if amount) or "nothing"
+
+
 def _longest(f: Fit) -> str:
     """The longest context of a batch, and whether the model rather than memory ends it."""
     if f.longest_context is None:
@@ -106,10 +120,12 @@ def _longest(f: Fit) -> str:
     return f"{f.longest_context}{' (the model takes no more)' if f.longest_context == f.model.context else ''}"
 
 
-def budget_text(f: Fit, link: str) -> str:
-    """Memory left for the KV cache, and the engine's rule for it."""
-    budget = 0.0 if f.memory.budget is None else f.memory.budget
-    return f"{si(max(0.0, budget), 'B')}{link}{RULES[f.engine.budget].format(share=f.engine.share)}"
+def budget_line(f: Fit) -> str:
+    """Memory left for the KV cache, and the rule for it: the engine's in main memory, else the tier's capacity."""
+    budget = si(max(0.0, 0.0 if f.memory.budget is None else f.memory.budget), "B")
+    tier, rule = f.chip.tier_of(CACHE), RULES[f.engine.budget].format(share=f.engine.share)
+    name, rule = (f.engine.name, rule) if tier is None else (tier.name, "its capacity, less what else it keeps")
+    return f"{name}: {budget} left for the KV cache, {rule}"
 
 
 def _whose(f: Fit) -> str:
