@@ -103,7 +103,7 @@ class Serving(Spent, LoadAnswer):
         "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **LoadAnswer.TRAITS,
-        "rounds": "", "encoder": "",
+        "encoder": "", "rounds": "",
     }  # fmt: skip
 
     asked: Setup
