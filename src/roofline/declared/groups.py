@@ -17,6 +17,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.kinds import (
     MEAN,
     Attained,
+    Bandwidth,
     ChipCount,
     CountingName,
     EngineName,
@@ -262,6 +263,33 @@ class Load(LengthSpread, RequestFlow, PrefixedLengths):
 def one_load(got: str) -> InputError:
     """The error for both or neither of concurrency and rate."""
     return InputError("concurrency and rate", got, "one of them: requests in flight, or requests a second")
+
+
+@group
+@dataclass(frozen=True, kw_only=True)
+class EncoderReplicas:
+    """An encoder pool before the other replicas, which then have no towers of images and sound."""
+
+    encoders: Annotated[
+        Replicas | None,
+        "Replicas that only encode images and sound, on chips of their own; the others then have no towers.",
+    ] = None
+    encoder_layout: Annotated[LayoutText | None, "Layout of a replica that only encodes (one chip)."] = None
+    encoder_on: Annotated[MachineName | None, "Chip of the replicas that only encode, if it differs."] = None
+    encoder_bandwidth: Annotated[
+        Bandwidth | None,
+        "Bandwidth at which a replica sends embeddings, such as `50GB/s` (default: that of the node network).",
+    ] = None
+
+    @property
+    def apart(self) -> bool:
+        """Whether there is an encoder pool. Raises InputError for its settings without a number of replicas."""
+        if self.encoders is None:
+            for name in ("encoder_layout", "encoder_on", "encoder_bandwidth"):
+                if getattr(self, name) is not None:
+                    expected = "encoders as well; without, no replica only encodes"
+                    raise InputError(name, getattr(self, name), expected)
+        return self.encoders is not None
 
 
 @group

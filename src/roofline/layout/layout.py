@@ -216,7 +216,7 @@ class Layout(Figured):
         """
         chunks = self.pp * self.vp
         shared_out = layers + 2 if self.vp > 1 else layers
-        if chunks > shared_out:
+        if chunks > max(1, shared_out):  # towers alone have no layers, on one stage
             most = max(1, shared_out // self.vp)
             raise InputError("layout.pp", self.pp, f"at most {most} stages of {layers} layers", [str(most)])
         counts = list(self.stages) or _spread(layers, chunks)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 SOURCE = "source"
 """The stream of the sequence that an encoder reads for a decoder."""
+DEEPSTACK = "deepstack"
+"""Name of a tower's blocks that yield an embedding for a layer of the decoder (arXiv:2406.04334)."""
 _LAST_INPUTS = (Conv, TokenShift, Delay)
 """Modules whose state is their last few inputs."""
 
@@ -254,6 +256,28 @@ class Model:
         """The model without its towers of images and sound, which is all that text meets."""
         read = tuple(tower for tower in self.towers if tower.stream == SOURCE)
         return self if read == self.towers else replace(self, towers=read)
+
+    def encoders(self) -> Model:
+        """The towers of images and sound alone, which encode what a request has beside its text.
+
+        Raises InputError for a model without such towers.
+        """
+        read = tuple(tower for tower in self.towers if tower.stream != SOURCE and not tower.idle)
+        if not read:
+            raise InputError("encoders", self.name, "a model with a tower of images or sound that is counted")
+        return replace(self, embedding=(), layers=(), head=(), drafts=(), towers=read)
+
+    def embedded(self, seen: ImageTokens) -> int:
+        """Values of the embeddings of what a request has: for each token as many as the decoder is wide.
+
+        Towers with blocks of DeepStack yield as many again for each of these.
+        """
+        return self.hidden * sum(
+            part.number * part.tokens * (1 + sum(
+                n for t in self.towers if t.stream == part.stream for b, n in t.blocks if b.name == DEEPSTACK
+            ))
+            for part in seen.encoded
+        )  # fmt: skip
 
     def alone(self, stream: str) -> Model:
         """The towers of a stream as a model of their own, which encodes what they read: an encoder, a vision tower.

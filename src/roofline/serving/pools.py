@@ -17,7 +17,7 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
-from roofline.declared.groups import Load, PoolSizes, PrefillReplicas, Where
+from roofline.declared.groups import EncoderReplicas, Load, PoolSizes, PrefillReplicas, Where
 from roofline.declared.maths import Count, least, most, where
 from roofline.declared.question import group_settings
 from roofline.declared.result import Flag, Units, Word
@@ -36,6 +36,7 @@ from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.closed_forms.disaggregated_queue import NEARLY
 from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_held
+from roofline.serving.encoders import EncoderPool, encoders_of
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.serving.first_token import scattered
 from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
@@ -58,8 +59,9 @@ class Pools(Spent, LoadAnswer):
     `decode_wait`: for a place in a decode replica and for its first step. `ttft`: host, these waits, prefill of the
     batch, the part of the layer-wise transfer that prefill does not hide, and the first decode step. `tpot`: a decode
     step, `step`; with drafts, the time of the steps after the first over the tokens after the first. `speculation`,
-    `images`: as in `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of either kind can
-    take. `transfer_requests_per_second`: requests per second whose caches the links between the pools can carry.
+    `images`, `encoder`: as in `Serving`. `prefill_rate`, `decode_rate`: requests per second that one replica of either
+    kind can take. `transfer_requests_per_second`: requests per second whose caches the links between the pools can
+    carry.
     """
 
     SCHEMA: ClassVar[str] = "roofline.pools/4"
@@ -71,7 +73,7 @@ class Pools(Spent, LoadAnswer):
         "decode_requests_per_second": "requests/s", "requests_per_second": "requests/s",
         "prefill_utilisation": "share", "transfer_utilisation": "share", "decode_utilisation": "share",
         "tokens_per_second": "tokens/s", "tokens_per_second_per_chip": "tokens/s", **Spent.BILLED, "bottleneck": "",
-        "prefill_memory": "B", "memory": "B", **LoadAnswer.TRAITS,
+        "prefill_memory": "B", "memory": "B", **LoadAnswer.TRAITS, "encoder": "",
     }  # fmt: skip
 
     asked: Setup
@@ -93,6 +95,7 @@ class Pools(Spent, LoadAnswer):
     decode_rate: Count
     transfer_requests_per_second: Count
     step: Span
+    encoder: EncoderPool | None = None
 
     @property
     def prefill(self) -> Deployment:
@@ -119,10 +122,18 @@ class Pools(Spent, LoadAnswer):
         """End-to-end latency of one request."""
         return self.ttft + self.tpot.times(self.output - 1)
 
+    def after(self, pool: EncoderPool, load: Load) -> Pools:
+        """The answer with an encoder pool before both, under a load of all three."""
+        requests = replace(self.requests, load=load, images=pool.front.images)
+        return replace(
+            self, requests=requests, requests_per_second=pool.rate, ttft=self.ttft + pool.seconds, encoder=pool
+        )
+
     @property
     def chips(self) -> Count:
-        """Chips of both pools."""
-        return self.prefills * self.prefill.layout.chips + self.decodes * self.decode.layout.chips
+        """Chips of all pools."""
+        both = self.prefills * self.prefill.layout.chips + self.decodes * self.decode.layout.chips
+        return both if self.encoder is None else both + self.encoder.chips
 
     @property
     def prefill_requests_per_second(self) -> Count:
@@ -156,26 +167,29 @@ class Pools(Spent, LoadAnswer):
 
     @property
     def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens per second of all users, divided by the chips of both pools."""
+        """Generated tokens per second of all users, divided by the chips of all pools."""
         return self.tokens_per_second / self.chips
 
     @cached_property
     def spending(self) -> Spending:
-        """Money and energy that both pools spend per second."""
+        """Money and energy that all pools spend per second."""
         running = rounded(most(1, self.running / (self.asked.layout.dp * self.asked.layout.pp)))
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
         places = self.decodes * self.asked.layout.dp * self.asked.layout.pp
         steps = self.output if self.drafting is None else self.drafting.steps(self.output)
         awake = least(1.0, self.requests_per_second * steps * self.step.expected / places)
         first = PhasePool(self.first, self.prefills, self.prompts, least(1.0, self.prefill_utilisation))
-        return pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load, self.drafting)
+        spent = pools_spending(first, PhasePool(self.asked, self.decodes, running, awake), load, self.drafting)
+        return spent if self.encoder is None else replace(spent, encoding=self.encoder.cost)
 
     @property
     def bottleneck(self) -> Word:
         """What can take the fewest requests per second: a pool, or the transfer between them."""
-        names = np.array(["prefill", "transfer", "decode"])
-        used = np.broadcast_arrays(self.prefill_utilisation, self.transfer_utilisation, self.decode_utilisation)
-        word = names[np.argmax(np.stack(used), axis=0)]
+        shares = [self.prefill_utilisation, self.transfer_utilisation, self.decode_utilisation]
+        if self.encoder is not None:
+            shares.append(self.encoder.utilisation)
+        names = np.array(["prefill", "transfer", "decode", "encoder"])
+        word = names[np.argmax(np.stack(np.broadcast_arrays(*shares)), axis=0)]
         return word if self.shape else str(word)
 
     @cached_property
@@ -200,8 +214,9 @@ class Pools(Spent, LoadAnswer):
 
     @property
     def fits(self) -> Flag:
-        """Whether both kinds of replica have the memory they need."""
-        return self.memory.fits & self.prefill_memory.fits
+        """Whether all kinds of replica have the memory they need."""
+        both = self.memory.fits & self.prefill_memory.fits
+        return both if self.encoder is None else both & self.encoder.memory.fits
 
 
 def pools_serving(
@@ -229,10 +244,18 @@ def pools_serving(
 @question
 def pools(
     model: Model | Source, where: Where, load: Load, pools: PoolSizes, *, speculation: Speculation | None = None,
-    images: Images | None = None, bill: Bill | None = None,
+    images: Images | None = None, encoders: EncoderReplicas | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """Predict disaggregated serving: `serve` with replicas that do one phase each."""
-    return pools_serving(decoder_of(model, images), where, load.needed(), pools, speculation, images, bill)
+    load, built = load.needed(), decoder_of(model, images)
+    front = encoders_of(built, where, images, encoders, bill)
+    if front is None:
+        return pools_serving(built, where, load, pools, speculation, images, bill)
+
+    def served(load: Load) -> Pools:
+        return pools_serving(built.language(), where, load, pools, speculation, images, bill)
+
+    return front.before(served, load)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:

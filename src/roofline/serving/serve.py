@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.groups import LengthSpread, Load, PoolSizes, Where
+from roofline.declared.groups import EncoderReplicas, LengthSpread, Load, PoolSizes, Where
 from roofline.declared.kinds import Requests, Switch
 from roofline.declared.question import group, group_settings
 from roofline.inference.cost.bill import Bill
@@ -18,6 +18,7 @@ from roofline.inference.step import check_context
 from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
+from roofline.serving.encoders import encoders_of
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import requests_of
 from roofline.serving.server import Server, Serving, known_server
@@ -50,6 +51,7 @@ def serve(
     how: SteadyState = SteadyState(),
     speculation: Speculation | None = None,
     images: Images | None = None,
+    encoders: EncoderReplicas | None = None,
     pools: PoolSizes | None = None,
     bill: Bill | None = None,
 ) -> Serving | Pools:
@@ -68,21 +70,29 @@ def serve(
     lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in lock step even with
     the formula, as in measured servers; users of other engines fall out of step.
     `speculation`: decode steps verify drafts; the number accepted follows the law that `simulate` draws from.
-    `prefill_layout`: some replicas only prefill and the others only decode. `model`: a Model, its name, path or config.
+    `encoders`: images and sound are encoded on chips of their own, before the server. `prefill_layout`: some replicas
+    only prefill and the others only decode. `model`: a Model, its name, path or config.
     Numbers may be arrays, which broadcast.
     Raises InputError for settings that are not understood, lengths beyond the model's context, a format that the chip
     lacks, a degree that does not divide, images where the model does not state how they become tokens, a rate beyond
     what the server can take, `rounds` at a rate or without the formula, and unless exactly one of concurrency and rate
     is given. Where memory holds not even one request, `fits` is false and times ignore the memory limit.
     """
-    load, rounds, formula = load.needed(), how.rounds, how.formula
-    if pools is not None and pools.apart:
-        if not formula:
-            raise InputError("formula", "false, with prefill_layout", "one pool, or the formula")
-        if rounds is not None:
-            raise InputError("rounds", "with prefill_layout", "one pool")
-        return pools_serving(decoder_of(model, images), where, load, pools, speculation, images, bill)
-    return serving(setup(decoder_of(model, images), where, bill), load, how, speculation, images)
+    load, built, apart = load.needed(), decoder_of(model, images), pools is not None and pools.apart
+    front = encoders_of(built, where, images, encoders, bill)
+    several = "prefill_layout" if apart else "" if front is None else "encoders"
+    if several and not how.formula:
+        raise InputError("formula", f"false, with {several}", "one pool, or the formula")
+    if several and how.rounds is not None:
+        raise InputError("rounds", f"with {several}", "one pool")
+    built = built if front is None else built.language()
+
+    def served(load: Load) -> Serving | Pools:
+        if pools is not None and apart:
+            return pools_serving(built, where, load, pools, speculation, images, bill)
+        return serving(setup(built, where, bill), load, how, speculation, images)
+
+    return served(load) if front is None else front.before(served, load)
 
 
 def serving(

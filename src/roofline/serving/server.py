@@ -20,6 +20,7 @@ import numpy as np
 from roofline.declared.arrays import Array
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
 from roofline.inference.cost.cost import Spending, Spent
@@ -42,6 +43,7 @@ from roofline.serving.drafting import (  # fmt: skip
     sequences_held,
     step_quantiles,
 )
+from roofline.serving.encoders import EncoderPool
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
 from roofline.serving.replications import RankGroup, RequestTimes, StepArrays, neighbouring_users, step_arrays
@@ -90,7 +92,8 @@ class Serving(Spent, LoadAnswer):
     approximate where the formula gives the means. `speculation`: what drafts tokens for decode steps to verify, null
     without drafts. `images`: images of each request, null without any; `input` includes their tokens. `rounds`:
     requests that each user of a benchmark sends, null in the steady state; the opening burst is then part of TTFT,
-    latency and their percentiles.
+    latency and their percentiles. `encoder`: the pool that encodes images and sound before the server, whose time is
+    part of TTFT; null without one.
     """
 
     SCHEMA: ClassVar[str] = "roofline.serve/4"
@@ -100,7 +103,7 @@ class Serving(Spent, LoadAnswer):
         "requests_per_second": "requests/s", "tokens_per_second": "tokens/s",
         "tokens_per_second_per_user": "tokens/s", "tokens_per_second_per_chip": "tokens/s", "prefill_share": "share",
         "decode_shares": "share", **Spent.BILLED, "memory": "B", "grade": "", **LoadAnswer.TRAITS,
-        "rounds": "",
+        "encoder": "", "rounds": "",
     }  # fmt: skip
 
     asked: Setup
@@ -114,6 +117,7 @@ class Serving(Spent, LoadAnswer):
     percentiles: Percentiles
     rounds: Count | None = None
     longer: Count = 1.0
+    encoder: EncoderPool | None = None
 
     # -- what and where --------------------------------------------------------------------------------------------
     @cached_property
@@ -135,6 +139,14 @@ class Serving(Spent, LoadAnswer):
     def idle_replicas(self) -> Count:
         """Replicas with fewer requests than the busiest."""
         return self.deployment.idle(self.in_flight)
+
+    def after(self, pool: EncoderPool, load: Load) -> Serving:
+        """The answer with an encoder pool before the server, under a load of both."""
+        requests = replace(self.requests, load=load, images=pool.front.images)
+        return replace(
+            self, requests=requests, requests_per_second=pool.rate, ttft=self.ttft + pool.seconds,
+            percentiles=pool.delayed(self.percentiles), encoder=pool,
+        )  # fmt: skip
 
     # -- figures ---------------------------------------------------------------------------------------------------
     @cached_property
@@ -169,8 +181,8 @@ class Serving(Spent, LoadAnswer):
 
     @property
     def fits(self) -> Flag:
-        """Whether that memory is available."""
-        return self.memory.fits
+        """Whether that memory is available, and that of encoder replicas."""
+        return self.memory.fits if self.encoder is None else self.memory.fits & self.encoder.memory.fits
 
     @property
     def latency(self) -> Span:
@@ -184,8 +196,9 @@ class Serving(Spent, LoadAnswer):
 
     @property
     def tokens_per_second_per_chip(self) -> Count:
-        """Generated tokens per second of all users, divided by the chips of the layout."""
-        return self.tokens_per_second / self.asked.layout.chips
+        """Generated tokens per second of all users, divided by the chips of the layout and of encoder replicas."""
+        encoding = 0 if self.encoder is None else self.encoder.chips
+        return self.tokens_per_second / (self.asked.layout.chips + encoding)
 
     @property
     def tokens_per_second_per_user(self) -> Count:
@@ -196,7 +209,8 @@ class Serving(Spent, LoadAnswer):
     def spending(self) -> Spending:
         """Money and energy spent per second."""
         load = SteadyLoad(self.requests_per_second, self.input, self.output, self.requests.context, self.cached_prefix)
-        return server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
+        spent = server_spending(self.asked, load, self.tpot.expected * self.longer, drafting=self.drafting)
+        return spent if self.encoder is None else replace(spent, encoding=self.encoder.cost)
 
     @property
     def grade(self) -> Word:

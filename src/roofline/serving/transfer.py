@@ -60,15 +60,15 @@ def networks(on: Machine, prefill_on: Machine, chips: Count) -> tuple[Network, .
     """
     if prefill_on is on or prefill_on == on:
         return (_joined(on, chips),)
-    return _outside("prefill_on", prefill_on), _outside("on", on)
+    return outside("prefill_on", prefill_on), outside("on", on)
 
 
 def _joined(on: Machine, chips: Count) -> Network:
     return Network(deploy(on, {"dp": int(np.max(np.asarray(chips)))}).cluster, chips)
 
 
-def _outside(field: str, on: Machine) -> Network:
-    """The links of a machine's chips beyond their node."""
+def outside(field: str, on: Machine) -> Network:
+    """The links of a machine's chips beyond their node. Raises InputError where these are unknown."""
     clusters = []
     if is_several(on):
         machine = cluster_named(on)

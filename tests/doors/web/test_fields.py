@@ -29,7 +29,8 @@ OTHERS: Mapping[str, Any] = {
     "bill": {"price": "7", "grid": "fr", "pue": 2.0}, "price": "7", "grid": "fr", "pue": 2.0, "years": 3.0,
     "utilisation": 0.5, "tp": 2, "pp": 2, "dp": 2, "ep": 2, "chunk": 64, "rounds": 3, "formula": False,
     "draft": "none", "mtp": True, "draft_length": 2, "acceptance": 0.5, "images": 1, "image_size": "64x64",
-    "frames": 8, "audio": "3s",
+    "frames": 8, "audio": "3s", "encoders": 1, "encoder_layout": "tp=2", "encoder_on": "l40s",
+    "encoder_bandwidth": 1e9,
     "prefill_layout": "tp=1", "prefill_on": "h200-sxm", "prefill_engine": "sglang", "prefill_bandwidth": 1e9,
     "chips": 2, "prefills": 1, "decodes": 1, "budget": 3.0, "power": 800.0, "latency": 1e-6, "strict": True,
     "attainment": 0.9,
@@ -69,6 +70,8 @@ OTHERS_OF: Mapping[tuple[str, str], Any] = {
     ("encode", "batch"): 8, ("encode", "size"): "64x64", ("encode", "frames"): 2, ("encode", "seconds"): "3s",
     ("encode", "tower"): "images", ("encode", "passes"): 3, ("encode", "guidance"): True,
 }  # fmt: skip
+SEEING = {"model": "Qwen/Qwen3-VL-8B-Instruct"}
+"""A model with towers that may be left out."""
 BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("machines", "chips"): {"users": 4000}, ("machines", "peak"): {"users": None, "requests_a_day": 5e5},
     ("estimate", "within"): {"context": 40_000}, ("sweep", "within"): {"context": [40_000]},
@@ -87,10 +90,10 @@ BESIDE: Mapping[tuple[str, str], dict[str, Any]] = {
     ("layouts", "spare_nodes"): {"run_tokens": 1e9, "spare_nodes": 0, "repair_hours": 24.0},
     ("layouts", "repair_hours"): {"run_tokens": 1e9, "spare_nodes": 0, "repair_hours": 48.0},
     ("offload", "drive"): {"gpu_layers": 4, "ram": "0.1GB"},
+    **{("serve", name): {**SEEING, "images": 1, "image_size": "64x64", "encoders": 2} for name in (
+        "encoders", "encoder_layout", "encoder_on", "encoder_bandwidth")},
 }  # fmt: skip
 """What both bodies have, so that the field can tell."""
-SEEING = {"model": "Qwen/Qwen3-VL-8B-Instruct"}
-"""A model with towers that may be left out."""
 INSTEAD: Mapping[tuple[str, str], dict[str, Any]] = {
     ("machines", "requests_a_day"): {"users": None},
     ("serve", "rate"): {"concurrency": None}, ("simulate", "concurrency"): {"rate": None},
@@ -253,6 +256,9 @@ def test_a_field_that_names_is_the_one_that_is_told() -> None:
     for name in ("nonsense", "/etc/hostname", "./config.json"):
         assert refusal("train", {**taught, "teacher": name}).startswith("teacher: ")
     assert refusal("serve", {**base, "prefill_on": "nonsense", "prefill_layout": "tp=1"}).startswith("prefill_on: ")
+    seeing = {**base, **SEEING, "images": 1, "image_size": "64x64", "encoders": 1}
+    for name in ("nonsense", "/etc/hostname", "like=h100-sxm,bw=4.8T"):
+        assert refusal("serve", {**seeing, "encoder_on": name}).startswith(("encoder_on: ", "chip: ")), name
     assert "at most 64" in refusal("serve", {**base, "concurrency": [1] * 65})
 
 

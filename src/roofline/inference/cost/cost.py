@@ -235,7 +235,7 @@ class Spending:
 
     `prompts`, `answers`: the chips of each phase, for as long as it has them. The chips of one server are split by the
     time that each phase takes, and the remaining time in the same proportion; pools have chips of their own all the
-    time.
+    time. `encoding`: the chips of an encoder pool, whose cost is one of prompts.
     """
 
     prompts: Cost
@@ -243,16 +243,26 @@ class Spending:
     seconds: Count
     read: Count
     written: Count
+    encoding: Cost | None = None
+
+    @property
+    def _read(self) -> tuple[Cost, ...]:
+        """What prompts take: prefill, and the encoder pool if there is one."""
+        return (self.prompts,) if self.encoding is None else (self.prompts, self.encoding)
+
+    @property
+    def _all(self) -> tuple[Cost, ...]:
+        return *self._read, self.answers
 
     @property
     def usd(self) -> Count | None:
         """USD of prefill and decode together."""
-        return _sum((self.prompts.usd, self.answers.usd))
+        return _sum(tuple(part.usd for part in self._all))
 
     @property
     def joules(self) -> Count | None:
         """Joules of the site for prefill and decode together."""
-        return _sum((self.prompts.joules, self.answers.joules))
+        return _sum(tuple(part.joules for part in self._all))
 
     @property
     def usd_per_hour(self) -> Count | None:
@@ -267,7 +277,7 @@ class Spending:
     @property
     def usd_per_million_input(self) -> Count | None:
         """USD per 10⁶ tokens of prompts, by the time that prefill takes."""
-        value = self.prompts.usd
+        value = _sum(tuple(part.usd for part in self._read))
         return None if value is None or (isinstance(self.read, int) and not self.read) else value / self.read * MILLION
 
     @property
@@ -279,7 +289,7 @@ class Spending:
     @property
     def power(self) -> Count | None:
         """Mean watts of all chips while they work, without the site's overhead."""
-        joules = _sum((self.prompts.working_joules, self.answers.working_joules))
+        joules = _sum(tuple(part.working_joules for part in self._all))
         return None if joules is None else joules / self.seconds
 
     @property
@@ -290,13 +300,13 @@ class Spending:
     @property
     def co2_per_million_tokens(self) -> Count | None:
         """Grams of CO₂ equivalent per 10⁶ generated tokens; None without a grid."""
-        carbon = _sum((self.prompts.carbon, self.answers.carbon))
+        carbon = _sum(tuple(part.carbon for part in self._all))
         return None if carbon is None else 1000 * carbon / self.written * MILLION
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions behind the figures, each with the setting that changes it; of both phases if they differ."""
-        return tuple(dict.fromkeys((*self.prompts.tariff.assumptions, *self.answers.tariff.assumptions)))
+        """The assumptions behind the figures, each with the setting that changes it; of all phases if they differ."""
+        return tuple(dict.fromkeys(text for part in self._all for text in part.tariff.assumptions))
 
 
 class Spent:

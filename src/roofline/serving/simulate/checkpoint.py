@@ -65,6 +65,7 @@ def state_of(
         "replicas": [_replica(replica) for replica in replicas],
         "recorder": {name: _sums(getattr(recorder, name)) for name in _summed(recorder)},
         "pools": None if pools is None else _pools(pools),
+        "front": None if position.front is None else {n: getattr(position.front, n) for n in position.front.SAVED},
     }
 
 
@@ -84,6 +85,8 @@ def _put_back(
     position.number, position.turn = state["number"], state["turn"]
     position.later.update((key, (place, deque(map(_requested, turns)))) for key, place, turns in state["later"])
     position.coming.extend(_unqueued(state["coming"]))
+    for name, value in (state["front"] or {}).items():
+        setattr(position.front, name, value)
     for replica, was in zip(replicas, state["replicas"], strict=True):
         _restore_replica(replica, was)
     for name, value in state["recorder"].items():

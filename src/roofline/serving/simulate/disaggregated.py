@@ -335,6 +335,8 @@ def run_pools_closed(
         pools.until(inf if following is None else following[0])
         if coming and coming[0] is following:
             _, turn, request = heappop(coming)
+            if at.encodes(request, turn):
+                continue
             pools.prefills[(turn - 1) % len(pools.prefills)].receive(request)
 
 

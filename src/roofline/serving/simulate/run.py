@@ -18,6 +18,7 @@ from roofline.serving.simulate.recorder import Recorder, Watch
 from roofline.serving.simulate.replica import Replica
 
 if TYPE_CHECKING:
+    from roofline.serving.encoders import EncoderQueue
     from roofline.serving.simulate.load.workload import Requests
 
 MOST_PRESENT = 2**20
@@ -50,6 +51,13 @@ def sent(blocks: Iterator[Requests], engine: Engine, opening: bool = False) -> I
             yield request
 
 
+def behind_encoders(requests: Iterator[Request], front: EncoderQueue) -> Iterator[Request]:
+    """An open stream behind the encoder pool."""
+    for request in requests:
+        request.ready = front.take(request.ready)
+        yield request
+
+
 def by_readiness(requests: Iterator[Request], recorder: Recorder) -> Iterator[Request]:
     """An open stream in the order in which the scheduler sees it: the front end takes longer for long prompts.
 
@@ -74,13 +82,27 @@ class Position:
     """The position in a request stream: the number of requests taken from it.
 
     Open stream: `turn` counts round-robin choices; `later` maps each session with a turn in progress to its replica and
-    waiting turns. Closed loop: `coming` holds the requests that the scheduler has not seen yet.
+    waiting turns. Closed loop: `coming` holds the requests that the scheduler has not seen yet. `front`: the encoder
+    pool that requests pass first.
     """
 
     number: int = 0
     turn: int = 0
     later: dict[int, tuple[int, deque[Request]]] = field(default_factory=dict)
     coming: list[tuple[float, int, Request]] = field(default_factory=list)
+    front: EncoderQueue | None = None
+
+    def encodes(self, request: Request, turn: int) -> bool:
+        """Whether a request of a closed loop passes the encoder pool only now; it then comes again, with embeddings.
+
+        Only here are requests in the order of their times: replicas send them as each gets on. `turn`: its place among
+        all that were sent.
+        """
+        if self.front is None or request.encoded:
+            return False
+        request.ready, request.encoded = self.front.take(request.ready), True
+        heappush(self.coming, (request.ready, turn, request))
+        return True
 
 
 # -- open loop -----------------------------------------------------------------------------------------------------
@@ -228,5 +250,7 @@ def run_closed(
             if replica.together is not None and coming and coming[0] is not following:
                 break  # advancing the others now would pass the request that this one has triggered
         if coming and coming[0] is following:
-            request = heappop(coming)[2]
+            _, turn, request = heappop(coming)
+            if at.encodes(request, turn):
+                continue
             replicas[request.source % len(replicas)].receive(request)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from roofline.declared.checks import integer, real
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.groups import SLO, LengthSpread, Load, Where
+from roofline.declared.groups import SLO, EncoderReplicas, LengthSpread, Load, Where
 from roofline.declared.kinds import (
     ArrivalsText,
     FileName,
@@ -35,6 +35,7 @@ from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
+from roofline.serving.encoders import EncoderQueue, Encoders, encoders_of
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, server_spending
 from roofline.serving.requests import encoding
 from roofline.serving.serve import server_of
@@ -55,7 +56,7 @@ from roofline.serving.simulate.load.workload import Prefixes, Workload
 from roofline.serving.simulate.policy import Room, policy_of, room_of
 from roofline.serving.simulate.recorder import Recorder, Row, Settling, Watch
 from roofline.serving.simulate.replica import Replica
-from roofline.serving.simulate.run import ROUTERS, Position, run_closed, run_open, sent
+from roofline.serving.simulate.run import ROUTERS, Position, behind_encoders, run_closed, run_open, sent
 from roofline.serving.simulate.simulation import (
     Quantiles,
     Simulation,
@@ -186,6 +187,7 @@ def simulate(
         "Rank of an adapter that every request uses: its weights take memory, and steps read them.",
     ] = None,
     images: Images | None = None,
+    encoders: EncoderReplicas | None = None,
     bill: Bill | None = None,
     written: Callable[[Row], None] | None = None,
     progress: Callable[[int], None] | None = None,
@@ -195,7 +197,8 @@ def simulate(
     The scheduler works as the engine's: chunked prefill, limits on sequences and tokens, preemption by recomputation,
     prefix cache. Replicas share requests by the `router`. `slo`: limits that define goodput, and the required
     attainment. `speculation`: decode steps verify drafts; the number accepted is random. `prefill`: prompts are
-    computed by a separate pool, and `where` is that of the decode pool. `written` receives a row for each counted
+    computed by a separate pool, and `where` is that of the decode pool. `encoders`: images and sound are encoded by
+    replicas of their own, before the others see the request. `written` receives a row for each counted
     request, in the order in which they finish; with a `Ledger`, a killed simulation resumes from its last checkpoint.
     `progress` receives the number of counted requests. The same seed gives the same answer.
     Replicas that share experts (`ep` over `dp`) step together, as long as the slowest of them takes; other replicas
@@ -206,6 +209,8 @@ def simulate(
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
     built = decoder_of(model, images)
+    front = encoders_of(built, where, images, encoders, bill)
+    built = built if front is None else built.language()
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model
@@ -219,7 +224,7 @@ def simulate(
         stream = begun(stream, asked)
     pool = None if prefill is None else prefilling_setup(asked, prefill, where, bill, seen)
     asked = asked if prefill is not None else replace(asked, seen=seen)
-    run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen)
+    run = SimulationRun(asked, stream, extent, router, slo, drafting, pool, lora, seen, front)
     return run.simulated(written, progress)
 
 
@@ -309,12 +314,14 @@ class SimulationRun:
     pool: Travel | None = None
     lora: int | None = None
     images: ImageTokens | None = None
+    front: Encoders | None = None
 
     def simulated(self, written: Callable[[Row], None] | None, progress: Callable[[int], None] | None) -> Simulation:
         """Run the simulation."""
         recorder = self._recorder(written)
         requests, _ = self._numbers()
         replicas, until, position = self._replicas(recorder), self.extent.until, Position()
+        position.front = None if self.front is None else EncoderQueue(self.front)
         ledger = written if isinstance(written, Ledger) else None
         pools = None if self.pool is None else self._pools(self.pool, replicas, recorder, position)
         if ledger is not None:
@@ -330,6 +337,7 @@ class SimulationRun:
                 self.extent,
                 self.drafting and self.drafting.chances,
                 *([] if pools is None else self._prefilling(pools)),
+                *([] if position.front is None else position.front.behaviour),
             )
             state = ledger.begin(digest_of(*who, self.router, self.objective))
             if state is not None:
@@ -349,7 +357,12 @@ class SimulationRun:
             return over
 
         left_out = self._send(replicas, pools, position, enough)
-        return self._answer(recorder, replicas, left_out, pools)
+        answer = self._answer(recorder, replicas, left_out, pools)
+        if position.front is None:
+            return answer
+        pool = position.front.answer(answer.requests_per_second)
+        spent = None if answer.spent is None else replace(answer.spent, encoding=pool.cost)
+        return replace(answer, encoder=pool, images=position.front.front.images, spent=spent)
 
     @cached_property
     def seen(self) -> TraceSummary | None:
@@ -487,6 +500,10 @@ class SimulationRun:
         watcher = replicas[0].watcher
         assert isinstance(watcher, Watch)
         recorder = watcher.recorder
+        closed = isinstance(stream, Workload) and isinstance(stream.arrivals, Closed)
+        if self.front is not None and not closed:  # the stream is drawn anew from its beginning, and so is the queue
+            position.front = EncoderQueue(self.front)
+            possible = behind_encoders(possible, position.front)
         if pools is not None:
             if isinstance(stream, Workload) and isinstance(stream.arrivals, Closed):
                 run_pools_closed(possible, pools, stream.arrivals, engine.before, enough)

@@ -16,6 +16,7 @@ from roofline.inference.deployment import Deployment
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Deployed, Setup
 from roofline.model.images import ImageTokens
+from roofline.serving.encoders import EncoderPool
 from roofline.serving.simulate.recorder import TIMES, Recorder
 from roofline.serving.simulate.statistics import Means, OverTime, Sample
 
@@ -121,7 +122,8 @@ class Simulation(Spent, Deployed):
     requests count for the rates: at least ten times those in flight, three times in a closed loop; and in an open
     stream throughput equals the offered rate within 3 %. `left_out`: number of requests not sent, by reason. `prefill`:
     the prefill pool, if any; other figures of replicas are then of the decode pool. `speculation`: the drafts; `lora`:
-    the rank of the adapter; `images`: images per request, whose tokens are in the prompt; null where there is none.
+    the rank of the adapter; `images`: images per request, whose tokens are in the prompt; `encoder`: the encoder pool,
+    whose `wait` is the mean over all requests that came; null where there is none.
     """
 
     SCHEMA: ClassVar[str] = "roofline.simulate/3"
@@ -133,7 +135,7 @@ class Simulation(Spent, Deployed):
         "attained": "share", "attained_half_width": "share", "keeps": "",
         "goodput": "requests/s", "utilization": "share", "running": "", "preemptions": "", "cached_share": "share",
         "steps": "", **Spent.BILLED, "overloaded": "", "settled": "", "left_out": "", "timeline": "", "prefill": "",
-        "speculation": "", "lora": "", "images": "",
+        "speculation": "", "lora": "", "images": "", "encoder": "",
     }  # fmt: skip
 
     asked: Setup
@@ -170,6 +172,7 @@ class Simulation(Spent, Deployed):
     speculation: Speculation | None = None
     lora: int | None = None
     images: ImageTokens | None = None
+    encoder: EncoderPool | None = None
     spent: Spending | None = None
     at_once: bool = False
     """Whether all requests were sent at the start; rates are then until the last answer."""
@@ -184,8 +187,9 @@ class Simulation(Spent, Deployed):
 
     @property
     def tokens_per_second_per_chip(self) -> float:
-        """Generated tokens/s over all chips of the layout and of the prefill pool."""
+        """Generated tokens/s over all chips of the layout, of the prefill pool and of the encoder pool."""
         chips = self.asked.layout.chips + (self.prefill.deployment.layout.chips if self.prefill else 0)
+        chips += 0 if self.encoder is None else int(self.encoder.chips)
         return float(self.tokens_per_second / chips)
 
     @property

@@ -24,7 +24,7 @@ from roofline.model.families.blocks.images.vision import (
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.registry import towers
 from roofline.model.images import IMAGES
-from roofline.model.model import Block, Model, Tower
+from roofline.model.model import DEEPSTACK, Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
 
 
@@ -81,9 +81,7 @@ def qwen3_vl(c: Config) -> TowerStages:
     outputs, deep = c.size("out_hidden_size", 3584), chosen_layers(c, "deepstack_visual_indexes", ())
     yield merger(v.width, four, outputs, layer_norm("merger_norm", v.width))
     for _ in deep:
-        yield merger(
-            v.width, four, outputs, replace(layer_norm("merger_norm", four * v.width), split=four), "deepstack"
-        )
+        yield merger(v.width, four, outputs, replace(layer_norm("merger_norm", four * v.width), split=four), DEEPSTACK)
 
 
 @sees("glm4v", "glm4v_moe", "glm46v", "glmga", alone=("glm4v_vision", "glm4v_moe_vision"))

@@ -33,7 +33,7 @@ from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import complete, towers
 from roofline.model.families.towers.fixed_resolution import backbone, clip_vision, square_vision
 from roofline.model.images import IMAGES
-from roofline.model.model import Block, Model, Tower
+from roofline.model.model import DEEPSTACK, Block, Model, Tower
 from roofline.model.modules import (
     Activation,
     Add,
@@ -394,9 +394,9 @@ def granite_docling_vision(c: Config) -> TowerStages:
 
 def _connector(width: int, out: int, factor: int, count: int, deep: int) -> Sequence[Block]:
     wide, left = width * factor**2, count // factor**2
-    merger = projection("deepstack", (wide, out, out), norm=layer_norm("deepstack_norm", wide))
+    merger = projection(DEEPSTACK, (wide, out, out), norm=layer_norm("deepstack_norm", wide))
     project = at(left, (Linear(name="projector", inputs=wide, outputs=out),))
-    return (Block("projector", project), *[Block("deepstack", at(left, merger.modules))] * deep)
+    return (Block("projector", project), *[Block(DEEPSTACK, at(left, merger.modules))] * deep)
 
 
 @towers("molmo2")

@@ -13,14 +13,15 @@ class Request:
     prefix cache in use. `growth`: mean tokens per decode step; `memory_growth`: share of memory that they take.
     `entered`, `order`: its position among the starts and restarts on its replica, and among the starts of decoding;
     `order` is 0 while it does not decode. `queued`: seconds from `ready` to its start. `hosted`: seconds by which the
-    host delays the step that starts it, as it prepares simultaneous requests one by one. With a prefill pool,
-    `travelled`: seconds of the cache transfer; `parked`: seconds from then until a decode replica takes it.
+    host delays the step that starts it, as it prepares simultaneous requests one by one. `encoded`: whether it has
+    passed the encoder pool. With a prefill pool, `travelled`: seconds of the cache transfer; `parked`: seconds from
+    then until a decode replica takes it.
     """
 
     __slots__ = (
-        "arrival", "begun", "chain", "computed", "ends", "entered", "finished", "first", "growth", "hit", "hosted",
-        "input", "kept", "left", "memory_growth", "number", "order", "output", "parked", "pinned", "pins", "preempted",
-        "prefix", "prompt", "queued", "ready", "shared", "source", "travelled",
+        "arrival", "begun", "chain", "computed", "encoded", "ends", "entered", "finished", "first", "growth", "hit",
+        "hosted", "input", "kept", "left", "memory_growth", "number", "order", "output", "parked", "pinned", "pins",
+        "preempted", "prefix", "prompt", "queued", "ready", "shared", "source", "travelled",
     )  # fmt: skip
 
     def __init__(self, number: int, arrival: float, ready: float, input: int, output: int) -> None:
@@ -35,3 +36,4 @@ class Request:
         self.source = 0
         self.growth, self.memory_growth, self.order, self.entered = 1.0, 0.0, 0, -1
         self.queued = self.hosted = self.travelled = self.parked = 0.0
+        self.encoded = False

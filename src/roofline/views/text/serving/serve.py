@@ -6,7 +6,8 @@ import numpy as np
 
 from roofline.declared.groups import LengthSpread
 from roofline.declared.maths import Count
-from roofline.declared.units import seconds, si
+from roofline.declared.units import counted, seconds, si
+from roofline.serving.encoders import EncoderPool
 from roofline.serving.pools import Pools
 from roofline.serving.server import Serving
 from roofline.views.text.inference.cost import cost_lines
@@ -45,6 +46,7 @@ def serving_text(s: Serving) -> str:
         f"{chips_text(s.deployment)}, {s.tokens_per_second_per_user:,.1f} tokens/s per user",
         "         in flight over latency (Little's law); that times output; 1 / TPOT",
         f"kernels  decode: {shares_text(s.decode)}; prompts take {100 * s.prefill_share:.0f} % of the time",
+        *encoder_lines(s.encoder, 9),
         f"memory   {memory_text(s.memory)}",
         f"grade    {s.grade}: {GRADES[s.grade]}",
         *cost_lines(s),
@@ -121,6 +123,7 @@ def pools_text(p: Pools) -> str:
         f"          {si(p.cache, 'B')} of cache for each prompt, layer by layer beside the prefill",
         f"rate      {p.requests_per_second:,.3g} requests/s, {p.tokens_per_second:,.1f} tokens/s, "
         f"{p.tokens_per_second_per_chip:,.1f} per chip; {p.bottleneck} is the bottleneck",
+        *encoder_lines(p.encoder, 10),
         f"prefill   {_used(p.prefill_utilisation, p.prefill_requests_per_second)}, {_batches(p)}",
         f"transfer  {_used(p.transfer_utilisation, p.transfer_requests_per_second)}",
         f"decode    {_used(p.decode_utilisation, p.decode_requests_per_second)}, every place taken",
@@ -136,6 +139,19 @@ def _steps(p: Pools) -> str:
     if p.speculation is None:
         return "one decode step"
     return f"decode steps of {seconds(p.step.expected)} over the tokens that they yield"
+
+
+def encoder_lines(e: EncoderPool | None, column: int) -> list[str]:
+    """The encoder pool: what a request takes there, and how much of the pool is used."""
+    if e is None:
+        return []
+    before = " " * column
+    return [
+        f"{'encoder':<{column}}{counted(e.replicas, 'replica')} on {deployment_text(e.deployment)}: "
+        f"{seconds(e.wait)} of waiting, {span_text(e.encode)},",
+        f"{before}{si(e.embeddings, 'B')} of embeddings sent in {seconds(e.transfer.expected)}, all part of TTFT",
+        f"{before}{_used(e.utilisation, e.requests_per_second)}; {e.in_flight:,.3g} in flight there",
+    ]
 
 
 def _used(share: Count, most: Count) -> str:

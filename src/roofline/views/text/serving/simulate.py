@@ -9,6 +9,7 @@ from roofline.serving.simulate.simulation import Distribution, Simulation
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import chips_text, deployment_text
 from roofline.views.text.inference.generate import drafts_text
+from roofline.views.text.serving.serve import encoder_lines
 from roofline.views.text.tables import Column, Table
 
 OVERLOADED = (
@@ -90,6 +91,7 @@ def simulation_text(s: Simulation) -> str:
         *_goodput(s),
         f"busy     {percent(s.utilization)} of the time, with {s.running:,.1f} requests in a busy replica",
         *_prefill(s),
+        *encoder_lines(s.encoder, 9),
         f"cache    {percent(s.cached_share)} of prompt tokens from the prefix cache; "
         f"{counted(s.preemptions, 'preemption')}",
         *left,
