@@ -7,7 +7,8 @@ before it have written; what it read is recorded by content. A second run goes o
 step again only where something that it read is another. Then the constants are compared with the package's own:
 FILE, by default results/constants.csv, lists each that differs, and results/constants.md the steps, the hashes of what
 they read, and what comes from other sources than a fit. With --check each step starts from today's constants instead of
-those of the steps before it, so that a difference is of the step that it is listed under.
+those of the steps before it, so that a difference is of the step that it is listed under. With --only, too, steps that
+do not run keep their lines in both files.
 
 --write puts the fitted constants in the package's place, and the hashes of the tables into
 measured/accuracy/fitted_on.toml. Files whose values are the same are left as they are.
@@ -29,6 +30,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+
+from roofline.engines.releases import version
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent / "src" / "roofline"
@@ -81,6 +84,7 @@ OTHERS: Mapping[str, str] = {
     "kernels/constants/mlx.toml": "figures that people published, named in the file; no fit",
     "kernels/constants/llama.cpp-cpu.toml": "benchmarks/llama_cpp_here.py on one machine; no table has its rows",
     "kernels/constants/vendor-apple.toml": "a fit of an engine that llama.cpp's kernels replaced; no script makes it",
+    "inference/plan.py: UNSERVED": "benchmarks/fit_uneven.py, which prints it",
     "kernels/power.toml: default": "data sheets and papers, named in the file; benchmarks/energy.py only compares",
     "hardware/grids.toml": "published carbon intensities and prices, named in the file",
     "hardware/catalog": "data sheets, named with each chip",
@@ -182,18 +186,32 @@ def take_laws(fitted: Path, constants: Path) -> None:
         shutil.copy(path, constants / path.name)
 
 
-def place_of(table: str) -> tuple[str, str]:
-    """The file and the heading of an engine's table: `vllm@0.6.slower.cdna2` is a row of releases.toml."""
+def place_of(table: str) -> tuple[str, str, str]:
+    """The file and the heading of an engine's table, and its release where it is a row of releases.toml.
+
+    >>> place_of("vllm@0.6.slower.cdna2"), place_of("sglang.slower.hopper")
+    (('releases.toml', 'vllm.changes.before.slower.cdna2', '0.6'), ('engines.toml', 'sglang.slower.hopper', ''))
+    """
     match = re.fullmatch(r"([\w-]+)@([\d.]*\d)((?:\.[a-z][\w-]*)*)", table)
-    return ("releases.toml", f"{match[1]}.changes.before{match[3]}") if match else ("engines.toml", table)
+    return ("releases.toml", f"{match[1]}.changes.before{match[3]}", match[2]) if match else ("engines.toml", table, "")
+
+
+def row_of(text: str, heading: str, release: str) -> int:
+    """Where the row of releases.toml begins that says what an engine had before the next change with a table."""
+    engine, table = heading.partition(".")[0], f"[{heading.partition('.before')[0]}.before"
+    rows = re.finditer(rf'^\[\[{engine}\.changes\]\]\nrelease = "([\d.]+)"\n[^[]*', text, re.MULTILINE)
+    known = [(version(row[1]), row.start()) for row in rows if text.startswith(table, row.end())]
+    return min((numbers, start) for numbers, start in known if numbers > version(release))[1]
 
 
 def put_values(folder: Path, tables: Mapping[str, Mapping[str, Value | None]]) -> None:
     """Write values of engines where the package has such a table; None removes one."""
     for table, values in tables.items():
-        file, heading = place_of(table)
+        file, heading, release = place_of(table)
         path = folder / file
-        path.write_text(with_values(path.read_text(encoding="utf-8"), heading, values), encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        start = row_of(text, heading, release) if release else 0
+        path.write_text(text[:start] + with_values(text[start:], heading, values), encoding="utf-8")
 
 
 def with_values(text: str, heading: str, values: Mapping[str, Value | None]) -> str:
@@ -276,28 +294,56 @@ def write_differences(rows: Sequence[Reproduced], path: Path) -> None:
                 out.writerow([row.step, row.file, table, row.path[-1], row.today, row.fitted, row.change])
 
 
-def page(rows: Sequence[Reproduced], read: Mapping[str, Mapping[str, str]], folder: Path) -> str:
-    """What was read and how much was reproduced, as Markdown."""
+def earlier(path: Path, chosen: Sequence[FitStep]) -> list[Reproduced]:
+    """Differences that a file of them has of other steps, of values that are still the same today."""
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as handle:
+        lines = [r for r in csv.DictReader(handle) if r["step"] not in {step.name for step in chosen}]
+    today = {file: values_of(PACKAGE / file) for file in {r["file"] for r in lines}}
+    rows = []
+    for r in lines:
+        place = next((p for p in today[r["file"]] if ".".join(p) == f"{r['table']}.{r['value']}"), None)
+        if place and str(today[r["file"]][place]) == r["today"] and r["fitted"]:
+            known = today[r["file"]][place]
+            fitted = float(r["fitted"]) if isinstance(known, float) else r["fitted"]
+            rows.append(Reproduced(r["step"], r["file"], place, known, fitted))
+    return rows
+
+
+def step_lines(read: Mapping[str, Mapping[str, str]], before: str) -> Iterator[str]:
+    """A line for each step, of the page as it was for those that did not run."""
+    old = {m[1]: m[0] for m in re.finditer(r"^\| ([a-z ]+) \| \w+\.py \| .*$", before, re.MULTILINE)}
+    for step in STEPS:
+        if (known := read.get(step.name)) is not None:
+            tables = {path: content for path, content in known.items() if path.startswith("tables/")}
+            whole = sha256("".join(f"{p}={h}\n" for p, h in sorted(tables.items())).encode()).hexdigest()
+            yield f"| {step.name} | {step.script} | {len(tables)} | `{whole[:16]}` |"
+        elif step.name in old:
+            yield old[step.name]
+
+
+def page(rows: Sequence[Reproduced], read: Mapping[str, Mapping[str, str]], folder: Path, before: str = "") -> str:
+    """What was read and how much was reproduced, as Markdown. before: the page as it was."""
     lines = [
         "# Constants, fitted again", "",
         "Written by `python benchmarks/fit_all.py DIR`: every constant fitted from the folder of measurements, beside",
         "the package's. Each that differs is a row of `constants.csv`.", "",
         "| step | script | tables read | sha256 of them |", "|---|---|--:|---|",
     ]  # fmt: skip
-    scripts = {step.name: step.script for step in STEPS}
-    for name, known in read.items():
-        tables = {path: content for path, content in known.items() if path.startswith("tables/")}
-        whole = sha256("".join(f"{p}={h}\n" for p, h in sorted(tables.items())).encode()).hexdigest()
-        lines.append(f"| {name} | {scripts[name]} | {len(tables)} | `{whole[:16]}` |")
+    lines += step_lines(read, before)
     lines += ["", "| file | values | as today | differ |", "|---|--:|--:|--:|"]
     counts, same = Counter(r.file for r in rows), Counter(r.file for r in rows if r.today == r.fitted)
     lines += [f"| {f} | {n:,} | {same[f]:,} | {n - same[f]:,} |" for f, n in counts.items()]
     total, equal = sum(counts.values()), sum(same.values())
     lines += [f"| all | {total:,} | {equal:,} | {total - equal:,} |", "", "Not by a fit:", ""]
     lines += [f"- {what}: {source}." for what, source in OTHERS.items()]
-    every = sorted({path for known in read.values() for path in known if path.startswith("tables/")})
+    every = {path for known in read.values() for path in known if path.startswith("tables/")}
+    every |= {f"tables/{name}" for name in re.findall(r"^\| ([\w.]+\.csv) \|", before, re.MULTILINE)}
     lines += ["", "| table | sha256 |", "|---|---|"]
-    lines += [f"| {p.removeprefix('tables/')} | `{digest(folder / p.removeprefix('tables/'))[:16]}` |" for p in every]
+    lines += [
+        f"| {p.removeprefix('tables/')} | `{digest(folder / p.removeprefix('tables/'))[:16]}` |" for p in sorted(every)
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -347,10 +393,12 @@ def main(argv: Sequence[str]) -> None:
         if given.check:
             rows += _of_step(step, package)
             replaced(package, PACKAGE)
-    rows = _merged(rows) if given.check else compared(package)
+    rows = _merged([*rows, *earlier(given.out, chosen)]) if given.check else compared(package)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     write_differences(rows, given.out)
-    given.out.with_suffix(".md").write_text(page(rows, read, folder), encoding="utf-8")
+    summary = given.out.with_suffix(".md")
+    before = summary.read_text(encoding="utf-8") if given.check and summary.is_file() else ""
+    summary.write_text(page(rows, read, folder, before), encoding="utf-8")
     differ = sorted({row.file for row in rows if row.today != row.fitted})
     print(
         f"{len(rows)} values, {sum(r.today == r.fitted for r in rows)} as today; differ: {', '.join(differ) or 'none'}"

@@ -207,6 +207,8 @@ def grouped(rows: list[LocalRow]) -> dict[str, list[LocalRow]]:
         vendor = chip_named(row.chip).vendor
         if row.engine == "llama.cpp-vulkan" and vendor != "amd":
             continue  # not what is run there
+        if row.piped:
+            continue  # follows from one card's
         software = "llama.cpp-vulkan" if row.engine == "llama.cpp-vulkan" else SOFTWARE.get((vendor, "llama.cpp"))
         if software and row.engine != "ollama":
             groups[software].append(row)

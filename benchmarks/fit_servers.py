@@ -30,7 +30,7 @@ from roofline.measured.accuracy.fitted import FittedRows, fits_of
 from roofline.measured.accuracy.measurements import MeasuredRun, predictions
 
 Values = NDArray[np.float64]
-ENGINES = ("vllm", "trtllm", "sglang", "trtllm@0.9", "vllm@0.6", "fastertransformer")
+ENGINES = ("vllm", "trtllm", "sglang", "trtllm@0.9", "vllm@0.6", "vllm@0.5", "fastertransformer")
 START = {"request_s": 2e-2, "request_token_s": 2e-5, "idle_step_s": 3e-4, "idle_sequence_s": 3e-5, "step_s": 5e-4,
          "sequence_s": 1e-5, "launch_s": 1e-5, "latency": 1.5}  # fmt: skip
 """Value → where its fit starts. `latency`: of collectives, in `slower` of the generation that the rows are of."""

@@ -2,7 +2,8 @@
 
     python benchmarks/local_rows.py DIR
 
-Prompts go in parts of 512 tokens; of several cards, which llama.cpp splits by layer, an answer takes as long as on one.
+Prompts go in parts of 512 tokens. Of several cards, which llama.cpp splits by layer, an answer takes as long as on one;
+parts of a prompt follow one another through them.
 `benchmarks/fit_local.py` fits the constants and says how far machines left out fall.
 """
 
@@ -86,6 +87,11 @@ class LocalRow:
         return "prompt" if self.prompt else "answer"
 
     @property
+    def piped(self) -> bool:
+        """Whether parts of a prompt go through several cards."""
+        return self.gpus > 1 and self.prompt > 0
+
+    @property
     def context(self) -> int:
         """Tokens in the cache in the middle of the answer."""
         return self.depth + max(1, self.generated // 2)
@@ -145,8 +151,8 @@ def local_row(r: dict[str, str]) -> LocalRow:
         raise LeftOutError("no length is given")
     if prompt and generated:
         raise LeftOutError("several sequences, or prompt and answer mixed")
-    if gpus > 1 and prompt:
-        raise LeftOutError("a prompt whose layers are spread over several cards")
+    if gpus > 1 and prompt and float(r["depth"] or 0):
+        raise LeftOutError("a prompt behind others whose layers are spread over several cards")
     model = model_named(r["model"], r["quant"])
     engine = "ollama" if ollama else BACKENDS.get(r["backend"], "llama.cpp")
     return LocalRow(
@@ -169,10 +175,10 @@ def precision_of(row: LocalRow) -> str:
     """The formats of a row's file, its activations and its cache in fp16."""
     if row.model == "google/gemma-3-4b-it":  # trained for q4_0, its table kept in q8_0
         return "q4_0,head=q8_0,embedding=q8_0"
-    return _WHOLE.get(row.mix, row.mix)
+    return WHOLE.get(row.mix, row.mix)
 
 
-_WHOLE = {"f16": "weights=fp16,router=fp16,head=fp16,embedding=fp16,other=fp16", "bf16": "weights=bf16"}
+WHOLE = {"f16": "weights=fp16,router=fp16,head=fp16,embedding=fp16,other=fp16", "bf16": "weights=bf16"}
 
 
 def load(row: LocalRow) -> rl.Model:
@@ -204,16 +210,21 @@ def main() -> None:
         engine = engine_of(row)
         step, tokens = step_of(row)
         where: Any = {"on": row.chip, "engine": engine, "precision": precision_of(row)}
-        span = rl.estimate(load(row), step, within=False, **where).span
+        if row.piped:
+            where |= {"on": f"{row.gpus}x{row.chip}", "layout": f"pp={row.gpus}"}
+            span, tokens = rl.generate(load(row), batch=1, input=row.prompt, output_tokens=1, **where).ttft, row.prompt
+        else:
+            span = rl.estimate(load(row), step, within=False, **where).span
         inside = tokens / float(span.high) <= row.rate <= tokens / float(span.low)
-        scored[f"{chip_named(row.chip).vendor} {engine.partition('(')[0]}", row.test].append(
+        test = f"{row.test}, cards" if row.piped else row.test
+        scored[f"{chip_named(row.chip).vendor} {engine.partition('(')[0]}", test].append(
             (tokens / float(span.expected) / row.rate, inside)
         )
-    print(f"{'backend':26}{'test':8}{'rows':>5}{'median':>9}{'mean':>8}{'bias':>8}{'in 80 %':>9}")
+    print(f"{'backend':26}{'test':14}{'rows':>5}{'median':>9}{'mean':>8}{'bias':>8}{'in 80 %':>9}")
     for (backend, test), values in sorted(scored.items()):
         errors = [abs(ratio - 1) for ratio, _ in values]
         bias, share = median(ratio for ratio, _ in values) - 1, mean(inside for _, inside in values)
-        print(f"{backend:26}{test:8}{len(values):5}{median(errors):9.1%}{mean(errors):8.1%}{bias:+8.1%}{share:9.0%}")
+        print(f"{backend:26}{test:14}{len(values):5}{median(errors):9.1%}{mean(errors):8.1%}{bias:+8.1%}{share:9.0%}")
     for reason, count in Counter(r for r in every if isinstance(r, str)).most_common():
         print(f"{count:5} left out: {reason}")
     print(f"{len(every):5} rows")

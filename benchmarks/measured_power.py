@@ -19,7 +19,17 @@ from pathlib import Path
 from statistics import median
 
 from measured_diffusion import predicted
-from measured_serving import CHECKPOINTS, ENERGY, ENERGY_CHIPS, NEBIUS, PROMPTS, known_model, of_release, several
+from measured_serving import (
+    CHECKPOINTS,
+    ENERGY,
+    ENERGY_CHIPS,
+    ENERGY_RELEASE,
+    NEBIUS,
+    PROMPTS,
+    known_model,
+    of_release,
+    several,
+)
 from roofline.hardware.chip import Chip
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.cost.cost import Cost
@@ -75,7 +85,7 @@ def powered(file: str, r: Mapping[str, str]) -> Powered | None:
         prompt, users = PROMPTS[r["task"]], int(r["max_num_seqs"])
         batch = float(r["avg_batch"] or users)
         context = prompt + float(r["output_len_effective"] or output) / 2
-        engine = of_release("vllm", r["engine_version"] or "0.6")
+        engine = of_release("vllm", r["engine_version"] or ENERGY_RELEASE)
     else:
         prompt, users = int(float(r["input_len_mean"])), int(r["max_concurrency"])
         batch, context = rate / output * float(r["e2e_mean_ms"]) / 1e3, prompt + output / 2

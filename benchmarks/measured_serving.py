@@ -171,7 +171,8 @@ def static_batches(r: TableRow) -> Iterator[MeasuredRun]:
     framework, split = r.text("framework"), r.text("parallelism")
     engine = ENGINES.get(framework)
     if framework == "llama.cpp":
-        raise LeftOutError("ambiguous: neither the format of llama.cpp's file nor how cards share its layers is given")
+        yield llama_bench(r)
+        return
     if engine is None:
         raise LeftOutError(f"no engine in the catalog for {framework}")
     chip, model = chip_of_row(CHIPS.get(r.text("hardware"))), model_of_row(r.text("model"))
@@ -206,6 +207,35 @@ def faster_transformer(r: TableRow) -> Iterator[MeasuredRun]:
         on="a100-sxm-80gb" if tp * pp <= 8 else f"{-(-tp * pp // 8)}xdgx-a100", layout=f"tp={tp},pp={pp}",
         batch=r.whole("batch_size"), input=r.whole("in_len"), output=r.whole("out_len"), system="a100-sxm-80gb",
         slices=(f"{r.text('model')}{spread}", "many chips" if spread else "all"),
+    )  # fmt: skip
+
+
+HALVES = {"mi250": "mi250@1/2"}
+"""Card of two GPUs → one of them. llama.cpp's devices in LLM-Inference-Bench's rows are cards, by CUDA_VISIBLE_DEVICES
+of its scripts (llama.cpp/MI250/llama2-7b.sh: "0,1" for one)."""
+
+
+def llama_bench(r: TableRow) -> MeasuredRun:
+    """LLM-Inference-Bench's llama.cpp: seconds of one prompt and its answer, fp16 files on devices that share layers.
+
+    By its scripts (llama.cpp/H100/llama2-7b.sh and others) a row is llama-bench -pg IN,OUT -b BATCH -r 1: one sequence,
+    whose prompt goes in parts of BATCH tokens, with what is usual in 2024: --split-mode layer, no flash attention. So
+    the table's throughput counts one sequence.
+    """
+    if r.text("hardware") == "Intel PVC GPU":
+        raise LeftOutError("no kernels of llama.cpp's SYCL")
+    chip, model, devices = (
+        chip_of_row(CHIPS.get(r.text("hardware"))),
+        model_of_row(r.text("model")),
+        r.whole("num_devices"),
+    )
+    gpu, gpus = HALVES.get(chip, chip), devices * (2 if chip in HALVES else 1)
+    return measured_run(
+        quantity="latency", seconds=r.number("latency_s"), model=model, on=several(gpu, gpus),
+        layout=None if gpus == 1 else f"pp={gpus}",
+        engine=f"llama-cpp(n_ubatch={r.whole('batch_size')},flash_attn=off)", precision=local_rows.WHOLE["f16"],
+        batch=1, input=r.whole("in_len"), output=r.whole("out_len"), system=chip,
+        slices=("llama.cpp", "all") if devices == 1 else (f"llama.cpp,devices={devices}", "many chips"),
     )  # fmt: skip
 
 
@@ -538,7 +568,10 @@ def neuron(r: TableRow) -> Iterator[MeasuredRun]:
 
 
 def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
-    """llama.cpp and Ollama on machines that people own: a step that stands for a prompt, or for a generation."""
+    """llama.cpp and Ollama on machines that people own: a step that stands for a prompt, or for a generation.
+
+    A prompt on several cards is the first token's time of a pipeline.
+    """
     try:
         row = local_rows.local_row(dict(r.values))
     except local_rows.LeftOutError as error:
@@ -547,13 +580,21 @@ def local_machines(r: TableRow) -> Iterator[MeasuredRun]:
     (query,) = step.queries
     engine = local_rows.engine_of(row)
     backend = engine.partition("(")[0].replace("llama-cpp", "llama.cpp")
+    software = "ollama" if row.engine == "ollama" else ""
+    if row.piped:
+        yield measured_run(
+            quantity="ttft", seconds=row.prompt / row.rate, model=row.model, on=several(row.chip, row.gpus),
+            layout=f"pp={row.gpus}", engine=engine, precision=local_rows.precision_of(row), batch=1, input=row.prompt,
+            output_tokens=1, system=row.chip, slices=("prompt, several cards", f"{backend}, {row.machine}"),
+            software=software,
+        )  # fmt: skip
+        return
     yield measured_run(
         quantity="prefill" if row.prompt else "decode", seconds=tokens / row.rate, model=row.model, on=row.chip,
         engine=engine, precision=local_rows.precision_of(row), batch=1,
         input=query.new if row.prompt else query.cached,
         system=row.chip, slices=("prompt" if row.prompt else "generation", f"{backend}, {row.machine}"),
-        software="ollama" if row.engine == "ollama" else "",
-        within=False, cached=(row.prompt and query.cached) or None,
+        software=software, within=False, cached=(row.prompt and query.cached) or None,
     )  # fmt: skip
 
 
@@ -677,21 +718,24 @@ CHECKPOINTS: Mapping[str, tuple[str, str | None]] = {
     "Qwen/Qwen3-VL-235B-A22B-Instruct-FP8": ("Qwen/Qwen3-VL-235B-A22B-Instruct", BLOCKS),
     "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8": ("Qwen/Qwen3-Coder-480B-A35B-Instruct", BLOCKS),
     f"{MAVERICK}-FP8": (MAVERICK, "experts=fp8"),
+    **{f"meta-llama/Meta-Llama-3.1-{n}B-Instruct": (f"meta-llama/Llama-3.1-{n}B-Instruct", None) for n in (8, 70)},
+    **{f"codellama/CodeLlama-{n}b-hf": (f"meta-llama/Llama-2-{n}b-hf", None) for n in (7, 13, 70)},
 }  # fmt: skip
 """Checkpoints that the catalog has under another name, and their formats."""
+ENERGY_RELEASE = "0.5"
+"""Assumed release of ML.ENERGY 2.0's vLLM: it runs Llama 3.1, which came with 0.5.3 (July 2024), and its leaderboard is
+of September 2024, when 0.6 came out."""
 ENERGY_CHIPS: Mapping[str, str] = {"A100-SXM4-40GB": "a100-sxm-40gb", "H100": "h100-sxm", "B200": "b200"}
 
 
 def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
-    """ML.ENERGY 3.0: seconds of a generated token of vLLM with so many users in flight.
+    """ML.ENERGY 2.0 and 3.0: seconds of a generated token of vLLM with so many users in flight.
 
     The flags in the table are of configs that are later than the runs, and say asynchronous scheduling; the release's
     own default, without, is as measured where a step is short. Experts are spread over all boards of a replica.
     """
     if r.text("anomaly"):
         raise LeftOutError(f"ambiguous: {re.sub(r' *[=0-9.]+ *| *[(].*', ' ', r.text('anomaly')).strip()}")
-    if not r.text("engine_version"):
-        raise LeftOutError("ambiguous: the release of the engine is not given")
     name, formats = CHECKPOINTS.get(r.text("model"), (r.text("model"), None))
     model, boards, replicas = model_of_row(name), r.whole("num_gpus"), r.whole("dp", 1)
     chip, kind = chip_of_row(ENERGY_CHIPS.get(r.text("gpu"))), "dense"
@@ -700,7 +744,7 @@ def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
         kind, layout = "moe", f"{layout},ep={boards}" if boards > 1 else layout
     yield measured_run(
         quantity="served-token", seconds=1 / r.number("output_tokens_per_s"), model=model, on=several(chip, boards),
-        layout=layout, engine=of_release("vllm", r.text("engine_version")), precision=formats,
+        layout=layout, engine=of_release("vllm", r.text("engine_version") or ENERGY_RELEASE), precision=formats,
         input=PROMPTS[r.text("task")], output=max(2, round(r.number("output_len_mean"))),
         images=SEEN if r.text("task") == "image-chat" else None,
         concurrency=r.whole("max_num_seqs"), system=chip, slices=("all", kind, f"{kind},{r.text('task')}"),

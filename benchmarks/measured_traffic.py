@@ -264,8 +264,6 @@ ASKED = {"fp8": "fp8", "int4": "int4"}
 
 def at_once(r: TableRow) -> Simulation:
     """A server of GPUStack's performance lab."""
-    if r.text("client") != "vllm bench serve":
-        raise LeftOutError("its client counts TTFT into TPOT")
     if r.text("speculative"):
         raise LeftOutError("its drafts are not told")
     if "requests completed" in r.text("anomaly"):
@@ -304,8 +302,11 @@ def at_once(r: TableRow) -> Simulation:
 
 
 def tells_tpot(r: TableRow) -> bool:
-    """Whether a row's TPOT is that of its tokens: a hidden part of the answer comes in one piece."""
-    told = r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT
+    """Whether a row's TPOT is that of its tokens.
+
+    A hidden part of the answer comes in one piece, and guidellm counts TTFT into TPOT.
+    """
+    told = r.text("tpot_mean_ms") and r.number("output_len_mean") > SHORT and r.text("client") == "vllm bench serve"
     return bool(told) and "hidden reasoning" not in r.text("anomaly")
 
 

@@ -134,3 +134,29 @@ def test_exllama_is_near_what_its_authors_measured() -> None:
 def test_mlx_is_apples_alone() -> None:
     assert engine_named("mlx").on(chip_named("m1")).software == "mlx"
     assert engine_named("mlx").on(chip_named("rtx-3090")).software is None
+
+
+@folded(("prompt", "cards"), [(256, 1), (1024, 1), (1100, 1), (512, 2), (2048, 4)])
+def test_prompts_go_in_parts_that_follow_one_another_through_cards(prompt: int, cards: int) -> None:
+    """ggml's pipeline: each card works on the part behind that of the next; by hand, step by step."""
+    model, many = rl.load(LLAMA), cards > 1
+    where = {"on": f"{cards}xrtx-4090" if many else "rtx-4090", "layout": f"pp={cards}" if many else None}
+    g = rl.generate(model, batch=1, input=prompt, output_tokens=2, engine="llama-cpp", precision="q4_0", **where)
+    begins = range(0, prompt, 512)
+    steps = [rl.prefill(1, min(512, prompt - begin), cached=begin) for begin in begins]
+    times = [
+        float(rl.estimate(model, step, engine="llama-cpp", precision="q4_0", within=False, **where).total.expected)
+        for step in steps
+    ]
+    whole = sum(times) / cards + (cards - 1) / cards * sum(times) / len(times)
+    assert g.ttft.expected == pytest.approx(whole, rel=0.01)
+
+
+def test_short_prompts_share_a_part() -> None:
+    few, many = (
+        rl.generate(LLAMA, batch=n, input=128, output_tokens=2, on="rtx-4090", engine="llama-cpp", precision="q4_0")
+        for n in (4, 8)
+    )
+    one = rl.estimate(LLAMA, rl.prefill(4, 128), on="rtx-4090", engine="llama-cpp", precision="q4_0", within=False)
+    assert few.ttft.expected == pytest.approx(float(one.total.expected))
+    assert many.ttft.expected == pytest.approx(2 * few.ttft.expected)

@@ -83,7 +83,8 @@ class Engine:
 
     Scheduler. `chunk`: maximum new tokens per step. `most_running`: maximum concurrent sequences per replica. `mixes`:
     prompts and decodes share steps; if false, prompts run first, alone. `splits`: a prompt that exceeds the tokens left
-    in a step is split into chunks. `reserves`: a request starts only if memory can hold it to its last token.
+    in a step is split into chunks. `parts`: so are the prompts of a static batch, which go in steps of at most `chunk`
+    tokens. `reserves`: a request starts only if memory can hold it to its last token.
     `expects`: initial share of the tokens that running requests may still generate that is reserved when another
     request starts; 0: nothing is reserved. `ahead`: a step is assembled while the previous one runs, so that a request
     arriving meanwhile joins the step after it.
@@ -173,6 +174,7 @@ class Engine:
     caches: Mapping[str, str] = field(default_factory=dict)
     mixes: bool = True
     splits: bool = True
+    parts: bool = False
     reserves: bool = False
     expects: float = 0.0
     ahead: bool = False

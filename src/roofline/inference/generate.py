@@ -212,7 +212,7 @@ class Generation(Spent, Deployed):
         """A wave of `size` sequences, split into one group for each pipeline stage, which follow one another."""
         engine, plan = self.engine, self.asked.plan
         group = pipeline_group(size, self.asked.layout.pp)
-        first = prompts_span(self.asked, size, self.input, plan.total(self._prompts_of(group)))
+        first = prompts_span(self.asked, size, self.input, self._prefill_of(group))
         speculation, host = self.speculation, engine.host(size)
         draft = None if speculation is None else draft_plan(self.asked, speculation)
         if speculation is not None and draft is None:
@@ -227,6 +227,10 @@ class Generation(Spent, Deployed):
         """The step that prefills `count` prompts and encodes their images."""
         step = changed_step(prefill(1, 1), 0, self.input, count)
         return step if self.images is None else changed(step, beside=images_beside(self.images, count))
+
+    def _prefill_of(self, count: Count) -> Prefill:
+        """The steps that prefill `count` prompts and encode their images."""
+        return prefill_of(self.asked, self._prompts_of(count))
 
     def _decoded(self, plan: Plan, batch: Count, host: Count, verified: int | None = None) -> Span:
         """All decode steps of a wave: from a context of `input` tokens to one token before the last."""
@@ -352,7 +356,7 @@ class Generation(Spent, Deployed):
         if self.speculation is not None:
             yields, new = self.speculation.tokens_per_step, self.speculation.length + 1
         steps, context = np.ceil((self.output - 1) / yields), self.input + most(0, self.output - 2) // 2
-        prompts = busy_of(self.asked.plan.total(self._prompts_of(group))).times(ranks)
+        prompts = busy_of(self._prefill_of(group).total).times(ranks)
         answers = busy_of(self.asked.plan.total(decode_of(group, context, new))).times(steps * ranks)
         draft = None if self.speculation is None else draft_plan(self.asked, self.speculation)
         if self.speculation is not None and draft is not None:
@@ -405,13 +409,48 @@ def pipeline_group(size: Count, depth: int) -> Count:
     return ceil_div(size, most(1, least(depth, size)))
 
 
-def prompts_span(asked: Setup, size: Count, new: Count, group: Total) -> Span:
-    """Seconds to the first token of `size` prompts of `new` tokens. `group`: the sums of one group's prefill."""
+@dataclass(frozen=True)
+class Prefill:
+    """Sums over the ops of all steps that prefill some prompts, and the number of steps."""
+
+    total: Total
+    steps: Count = 1
+
+
+def prefill_of(asked: Setup, step: Step) -> Prefill:
+    """The steps that an engine takes for the prompts of a step: one, or those of at most `chunk` tokens each.
+
+    Parts of a prompt attend to those before them, in the mean to half; images are encoded before the first part. A step
+    of short prompts takes as many whole ones as it has room for.
+    """
+    plan, chunk, (query,) = asked.plan, asked.engine.chunk, step.queries
+    if not asked.engine.parts:
+        return Prefill(plan.total(step))
+    part = least(query.new, chunk)
+    full, rest = query.new // most(1, part), query.new % most(1, part)
+    rows = ceil_div(query.count, most(1, chunk // most(1, part)))
+    beside = ceil_div(query.count, most(1, rows))
+    alone = changed(step, beside=())
+    total = plan.total(changed_step(alone, query.cached + (full - 1) * part // 2, part, beside)).times(rows * full)
+    if step.beside:
+        total = total + plan.total(step) + plan.total(alone).times(-1)
+    if not np.any(np.asarray(rest)):
+        return Prefill(total, rows * full)
+    left = where(rest > 0, rows, 0)
+    last = plan.total(changed_step(alone, query.cached + full * part, most(1, rest), beside)).times(left)
+    return Prefill(total + last, rows * full + left)
+
+
+def prompts_span(asked: Setup, size: Count, new: Count, group: Prefill) -> Span:
+    """Seconds to the first token of `size` prompts of `new` tokens. `group`: the prefill of one group.
+
+    The stages of a pipeline work on the steps of all groups, one behind the other.
+    """
     engine, depth, groups = asked.engine, asked.layout.pp, most(1, least(asked.layout.pp, size))
     chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
     host = engine.prefill_s + chunks * engine.host(size, longest)
-    first = of_total(group, asked.plan, 0.0)
-    return first.times((depth + groups - 1) / depth) + Span(0.0, host, host, host)
+    first = of_total(group.total, asked.plan, 0.0)
+    return first.times(((depth - 1) / group.steps + groups) / depth) + Span(0.0, host, host, host)
 
 
 def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:

@@ -124,6 +124,17 @@ def test_rows_that_begin_with_the_process_are_read_as_cold(hardware: str, device
     assert read(serving.STATIC, BENCH + line).where.engine == engine
 
 
+def test_llama_bench_has_one_sequence_whose_prompt_goes_in_parts_of_its_batch() -> None:
+    line = "{},{},llama.cpp,meta-llama/Llama-2-7b-hf,tensor,128,128,{},2,128,False"
+    run = read(serving.STATIC, BENCH + line.format("Nvidia H100 GPU", 4, 16))
+    assert (run.where.on, run.where.layout, run.settings["batch"]) == ("4xh100-sxm", "pp=4", 1)
+    assert run.where.engine == "llama-cpp(n_ubatch=16,flash_attn=off)"
+    halves = read(serving.STATIC, BENCH + line.format("AMD MI250 GPU", 1, 64))
+    assert (halves.where.on, halves.where.layout) == ("2xmi250@1/2", "pp=2")
+    with pytest.raises(serving.LeftOutError, match="SYCL"):
+        read(serving.STATIC, BENCH + line.format("Intel PVC GPU", 1, 64))
+
+
 def made_up(start: float, each: float) -> list[MeasuredRun]:
     """Cold batches of one sequence on a line, and others that are not looked at."""
 

@@ -25,7 +25,15 @@ from roofline.declared.question import (
     question_settings,
 )
 from roofline.declared.result import FigureValue, Result
-from roofline.inference.generate import Generation, changed_step, of_total, pipeline_group, prompts_span
+from roofline.inference.generate import (
+    Generation,
+    Prefill,
+    changed_step,
+    of_total,
+    pipeline_group,
+    prefill_of,
+    prompts_span,
+)
 from roofline.inference.settings import Setup
 from roofline.inference.span import Span
 from roofline.inference.step import Estimate, step_estimate
@@ -103,10 +111,10 @@ def step_tpot(e: Estimate) -> Span:
 def step_ttft(e: Estimate) -> Span:
     """Time to first token of prompts that arrive together: the TTFT of `generate` where all of them run at once."""
     size, layout, (query,) = e.batch_per_replica, e.deployment.layout, e.step.queries
-    total = e.total
-    if layout.pp > 1:
-        total = e.plan.total(changed_step(prefill(1, 1), 0, query.new, pipeline_group(size, layout.pp)))
-    return prompts_span(e.asked, size, query.new, total).shaped(e.shape)
+    group = Prefill(e.total)
+    if layout.pp > 1 or e.engine.parts:
+        group = prefill_of(e.asked, changed_step(prefill(1, 1), 0, query.new, pipeline_group(size, layout.pp)))
+    return prompts_span(e.asked, size, query.new, group).shaped(e.shape)
 
 
 def _per_chip(e: Estimate) -> Count:
