@@ -117,7 +117,8 @@ def _longest(f: Fit) -> str:
     """The longest context of a batch, and whether the model rather than memory ends it."""
     if f.longest_context is None:
         return "any"
-    return f"{f.longest_context}{" (the model's)" if f.longest_context == f.model.context else ''}"
+    whose = " (the model's)" if f.longest_context == f.model.context else ""
+    return f"{f.longest_context}{whose}"
 
 
 def budget_line(f: Fit) -> str:
