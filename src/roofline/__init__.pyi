@@ -952,15 +952,16 @@ def search_training(
     no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
     recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None, teacher: _ModelName | None = None,
-    reference: bool = False, failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
-    save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
-    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, spare_nodes: _WholeOrNone | None = None,
-    repair_hours: _FromZero | None = None, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
-    rampup_batch_size: _PackText | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dora: bool = False, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    teacher: _ModelName | None = None, reference: bool = False, failures: _Text | None = None,
+    mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None, storage: _AboveZero | None = None,
+    asynchronous: bool = False, save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0,
+    spare_nodes: _WholeOrNone | None = None, repair_hours: _FromZero | None = None, stall_seconds: _FromZero = 0.0,
+    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 @overload
 def search_training(
@@ -978,15 +979,16 @@ def search_training(
     no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, schedule: _Word | Sequence[_Word] | None = None,
     recompute: _Words | Sequence[_Words] | None = None, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None, teacher: _ModelName | None = None,
-    reference: bool = False, failures: _Text | None = None, mtbf_hours: _AboveZero | None = None,
-    save_seconds: _FromZero | None = None, storage: _AboveZero | None = None, asynchronous: bool = False,
-    save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0, spare_nodes: _WholeOrNone | None = None,
-    repair_hours: _FromZero | None = None, stall_seconds: _FromZero = 0.0, evaluation_tokens: _FromZero = 0.0,
-    evaluation_every: _Whole | None = None, dataset_tokens: _AboveZero | None = None,
-    rampup_batch_size: _PackText | None = None, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dora: bool = False, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    teacher: _ModelName | None = None, reference: bool = False, failures: _Text | None = None,
+    mtbf_hours: _AboveZero | None = None, save_seconds: _FromZero | None = None, storage: _AboveZero | None = None,
+    asynchronous: bool = False, save_every: _AboveZero | None = None, restart_seconds: _FromZero = 600.0,
+    spare_nodes: _WholeOrNone | None = None, repair_hours: _FromZero | None = None, stall_seconds: _FromZero = 0.0,
+    evaluation_tokens: _FromZero = 0.0, evaluation_every: _Whole | None = None,
+    dataset_tokens: _AboveZero | None = None, rampup_batch_size: _PackText | None = None,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> TrainingSearch: ...
 
 @overload
@@ -1295,10 +1297,10 @@ def train(
     recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None, lengths: _PackText | None = None,
     reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None, teacher: _ModelName | None = None,
-    reference: bool = False, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dora: bool = False, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    teacher: _ModelName | None = None, reference: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -1313,10 +1315,10 @@ def train(
     recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None, lengths: _PackText | None = None,
     reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None, teacher: _ModelName | None = None,
-    reference: bool = False, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dora: bool = False, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    teacher: _ModelName | None = None, reference: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> TrainingEstimate: ...
 @overload
 def train(
@@ -1334,10 +1336,10 @@ def train(
     recompute_every: _Whole | None = None, lengths: _PackText | None = None, reshard: bool = True,
     no_sync: bool = False, gather_format: _Text | None = None, reduce_format: _Text | None = None,
     optimizer_in_backward: bool = False, lora: _Whole | None = None, lora_targets: _Names | None = None,
-    drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None, teacher: _ModelName | None = None,
-    reference: bool = False, price: str | float | Own | None = None, years: _PlainNumber | None = None,
-    utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0, grid: str | float | None = None,
-    power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    dora: bool = False, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
+    teacher: _ModelName | None = None, reference: bool = False, price: str | float | Own | None = None,
+    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
+    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 @overload
 def train(
@@ -1354,10 +1356,11 @@ def train(
     overlap: _Names | None = None, recompute_layers: _Whole | None = None, recompute_every: _Whole | None = None,
     lengths: _PackText | None = None, reshard: bool = True, no_sync: bool = False, gather_format: _Text | None = None,
     reduce_format: _Text | None = None, optimizer_in_backward: bool = False, lora: _Whole | None = None,
-    lora_targets: _Names | None = None, drafts: _WholeOrNone | None = None, context_length: _OneTokens | None = None,
-    teacher: _ModelName | None = None, reference: bool = False, price: str | float | Own | None = None,
-    years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0, pue: _PlainNumber = 1.0,
-    grid: str | float | None = None, power: _PlainNumber | None = None, power_share: _PlainNumber | None = None,
+    lora_targets: _Names | None = None, dora: bool = False, drafts: _WholeOrNone | None = None,
+    context_length: _OneTokens | None = None, teacher: _ModelName | None = None, reference: bool = False,
+    price: str | float | Own | None = None, years: _PlainNumber | None = None, utilisation: _WorkedShare = 1.0,
+    pue: _PlainNumber = 1.0, grid: str | float | None = None, power: _PlainNumber | None = None,
+    power_share: _PlainNumber | None = None,
 ) -> Grid | Any: ...
 
 

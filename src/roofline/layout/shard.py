@@ -395,6 +395,16 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
     return (*before, cut(l, rank, _linear_sizes), *after), replace(stream, pieces=l.cut != "rows")
 
 
+@SHARDING.of(m.Magnitude)
+def _magnitude(d: m.Magnitude, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
+    """A rank has the magnitudes of its own outputs, or the part of each row that it holds, of which it sends one value
+    a row: that is not counted."""
+    if d.cut == "none":
+        return (on_every_rank(d, rank),), stream
+    side = "outputs" if d.cut == "columns" else "inputs"
+    return (cut(d, rank, lambda d, r, what: {side: getattr(d, side) // r.layout.tp}),), stream
+
+
 @SHARDING.of(m.ExpertLinear)
 def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
     """Every rank has its heads of every expert: columns of the query products, rows of the output products."""

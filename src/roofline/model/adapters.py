@@ -9,18 +9,19 @@ from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.model import Block, Model
-from roofline.model.modules import Linear, Module
+from roofline.model.modules import Linear, Magnitude, Module
 
 FUSED = {"qkv_proj": 3, "gate_up_proj": 2}
 """Number of linear layers of the published code that are fused into one layer here."""
 
 
-def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
+def with_lora(model: Model, rank: int, targets: Iterable[str] = (), magnitudes: bool = False) -> Model:
     """Freeze a model's weights and add a low-rank adapter to its linear layers (LoRA, arXiv:2106.09685).
 
     The output is W·x + B·(A·x) with A [rank, inputs] and B [outputs, rank], so that an adapter has rank·(inputs +
-    outputs) parameters. `targets`: names of the linear layers that get an adapter; by default all those of attention
-    and feed-forward. Raises InputError for a name that the model does not have.
+    outputs) parameters. `magnitudes`: with a learned magnitude of each output besides (DoRA). `targets`: names of the
+    linear layers that get an adapter; by default all those of attention and feed-forward. Raises InputError for a name
+    that the model does not have.
     """
     rank = count("rank", rank, 1)
     named = set(targets)
@@ -34,6 +35,12 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = ()) -> Model:
             if layer and isinstance(module, Linear) and wanted:
                 yield from _pair(module, rank)
             yield replace(module, frozen=True)
+            if layer and isinstance(module, Linear) and wanted and magnitudes:
+                yield Magnitude(
+                    name=f"{module.name}_dora", inputs=module.inputs // module.groups, outputs=module.outputs,
+                    rank=rank, part=module.part, cut=module.cut, stream=module.stream, positions=module.positions,
+                    runs=module.runs, pace=module.pace, idle=module.idle,
+                )  # fmt: skip
 
     blocks = {b: Block(b.name, tuple(adapted(b.modules, True))) for b, _ in model.blocks}
     return replace(

@@ -587,6 +587,25 @@ class Learned(Module):
 
 
 @record(frozen=True, kw_only=True, eq=False)
+class Magnitude(Module):
+    """A learned scale of each output of an adapted linear layer, over the norm of its row (DoRA, arXiv:2402.09353).
+
+    y = m ⊙ (W·x + B·A·x) / ‖W + B·A‖, a norm over the inputs. W [outputs, inputs] is frozen, B [outputs, rank], A
+    [rank, inputs]; `part` and `cut` are those of the layer.
+    """
+
+    inputs: int
+    outputs: int
+    rank: int
+    part: Part = "ffn"
+    cut: Cut = "none"
+
+    @property
+    def parameters(self) -> int:
+        return self.outputs
+
+
+@record(frozen=True, kw_only=True, eq=False)
 class SelectiveScan(Module):
     """Mamba-1 (arXiv:2312.00752): `channels` independent states of `state_size`; A [channels, state_size] and D.
 

@@ -177,7 +177,7 @@ PARTS_OF.add(lambda _: "embedding", m.Embedding)
 PARTS_OF.add(
     lambda _: "other", m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
     m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
-    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned,
+    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned, m.Magnitude,
 )  # fmt: skip
 
 

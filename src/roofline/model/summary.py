@@ -21,7 +21,7 @@ for _group, _kinds in (
     ("communication", (m.Collective,)),
     ("elementwise", (m.Activation, m.Add, m.Gate, m.Rope, m.Mix, m.TokenShift, m.Delay, m.DepthAttention, m.Learned)),
     ("scan", (m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence, m.Compressor)),
-    ("scan", (m.Wkv, m.MatrixMemory)),
+    ("scan", (m.Wkv, m.MatrixMemory)), ("elementwise", (m.Magnitude,)),
 ):  # fmt: skip
     GROUPS.add(_group, *_kinds)
 WORDS: KindTable[OfKind[str]] = KindTable("words", m.Module)
@@ -60,7 +60,7 @@ def _slides(window: int | None) -> str:
     return f", window {whole(window)}" if window else ""
 
 
-WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear)
+WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}", m.Linear, m.Magnitude)
 WORDS.add(lambda x: f"{whole(x.rows)} × {whole(x.width)}", m.Embedding, m.Learned)
 WORDS.add(lambda x: f"{whole(x.inputs)} → {whole(x.outputs)}, {counted(x.kernel, 'tap')}", m.Convolution)
 WORDS.add(

@@ -391,6 +391,6 @@ def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
 
 
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:
-    """FLOPs of a step, from one sequence: all sequences are equally long."""
-    one = analyze(model, with_batch(step, 1), counting=counting).flops
-    return one * step.batch
+    """FLOPs of a step, from one micro-batch: all are alike."""
+    one = analyze(model, with_batch(step, step.micro_batch), counting=counting).flops
+    return one * (step.batch // step.micro_batch)

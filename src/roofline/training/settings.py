@@ -50,6 +50,9 @@ class Learner:
         Names | None,
         "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj` (default: all).",
     ] = None
+    dora: Annotated[
+        Switch, "Adapters learn the magnitude of each output too, over the norm of its row of weights (DoRA)."
+    ] = False
     drafts: Annotated[
         WholeOrNone | None, "Multi-token-prediction layers that learn too (default: what the stack does, or 0)."
     ] = None
@@ -90,7 +93,11 @@ class Learner:
         built, targets = model_of(model), named_targets(self.lora_targets, self.lora)
         built = built if self.context_length is None else with_context(built, self.context_length)
         built = with_drafts(built, self.drafts) if self.drafts else built
-        return built if self.lora is None else with_lora(built, self.lora, targets)
+        if self.lora is None:
+            if self.dora:
+                raise InputError("dora", True, "only with lora: the rank of adapters", ["false"])
+            return built
+        return with_lora(built, self.lora, targets, self.dora)
 
 
 AS_IT_IS = Learner()

@@ -58,7 +58,7 @@ def by_op(forward: Sequence[o.Op]) -> Iterator[tuple[o.Op, Count]]:
     number = 0
     widths = next((_heads(op) for op in forward if isinstance(op, o.Attend)), (0, 0, 0))
     for op in forward:
-        if isinstance(op, o.MatMul):
+        if isinstance(op, o.MatMul) and not op.detached:
             parts = _parts(op, widths)
             stays: Count = 0
             for part in parts:

@@ -655,6 +655,25 @@ def _learned(l: m.Learned, step: Step) -> Iterator[o.Op]:
         yield o.Scale(name=l.name, rides=True, elements=moved, gates=0, vector=l.parameters, input=moved, output=moved)
 
 
+@lowers(m.Magnitude, tokens_alone)
+def _magnitude(d: m.Magnitude, step: Step) -> Iterator[o.Op]:
+    """B·A and the norm of each row of W + B·A, however many tokens; then the scale of each output.
+
+    The norm is a constant to the gradient (§4.3), so that neither is differentiated. The scale reads W·x and B·A·x, and
+    keeps both for the gradient of the magnitudes (PEFT, tuners/lora/dora.py, `DoraLinearLayer.forward`).
+    """
+    matrix, moved = d.inputs * d.outputs, d.outputs * step.tokens
+    yield o.MatMul(
+        name=f"{d.name}_product", part=d.part, m=d.outputs, k=d.rank, n=d.inputs, weight=d.rank * d.inputs,
+        input=d.rank * d.outputs, output=matrix, frozen=True, detached=True,
+    )  # fmt: skip
+    yield o.Normalise(
+        name=f"{d.name}_norm", part=d.part, rows=d.outputs, width=d.inputs, center=False, scaled=False, shifted=False,
+        weight=matrix, input=matrix + d.outputs, output=d.outputs, detached=True,
+    )  # fmt: skip
+    yield o.Scale(name=d.name, elements=moved, gates=0, vector=d.outputs, input=2 * moved, output=moved)
+
+
 @lowers(m.SelectiveScan, lengths_alone)
 def _selective(s: m.SelectiveScan, step: Step) -> Iterator[o.Op]:
     t = step.tokens

@@ -45,6 +45,8 @@ class Op(Record):
     """Part of a neighbour's kernel in every engine, so never launched by itself (e.g. a residual sum)."""
     frozen: bool = False
     """The weights are frozen: they have no gradient, and nothing is kept for one."""
+    detached: bool = False
+    """Outside of what is differentiated: it has no backward pass, and nothing is kept for one."""
     phase: PassPhase = "forward"
     """Phase in training: forward, recompute, backward (gradient of the inputs), weight (of the weights) or update."""
 

@@ -391,7 +391,7 @@ GRADIENTS: KindTable[Gradients] = KindTable("gradients", o.Op)
 
 def backward(op: o.Op) -> Iterator[o.Op]:
     """The ops of one op's backward pass."""
-    return GRADIENTS[type(op)](op)
+    return iter(()) if op.detached else GRADIENTS[type(op)](op)
 
 
 @GRADIENTS.of(o.MatMul, o.ExpertMatMul)
@@ -484,7 +484,7 @@ KEPT: KindTable[Keeping] = KindTable("kept activations", o.Op)
 
 def kept(op: o.Op) -> Kept:
     """What an op keeps for its backward pass: its own inputs, where its derivative depends on them."""
-    return KEPT[type(op)](op)
+    return Kept() if op.detached else KEPT[type(op)](op)
 
 
 @KEPT.of(o.MatMul, o.ExpertMatMul)
@@ -567,7 +567,7 @@ def kept_by(modules: Iterable[Module], step: Training) -> Iterator[tuple[o.Op, K
     streams: dict[tuple[Hashable, bool], StreamRead] = {}
     own = False
     earlier: list[tuple[o.Op, bool]] = []
-    ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate)]
+    ops = [op for op in forward_ops(modules, step) if not isinstance(op, o.Communicate) and not op.detached]
     for op, reader in zip(ops, (*ops[1:], None), strict=False):  # no ops, no reader
         flow, repeated = FLOWS[type(op)], run_again(op, step, whole=False)
         if flow.restarts:

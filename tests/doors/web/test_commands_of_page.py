@@ -199,5 +199,12 @@ def test_training_s_timeline_and_layouts(page: Page) -> None:
     page.set_to("layout", "pp=2,dp=4,zero=1")
     assert page.sees("document.querySelector('#view .plot').data.length") >= 2
     page.tab.get_by_role("button", name="Run").click()
-    page.tab.wait_for_selector("#view section [aria-label='Search for layouts'] tbody tr", timeout=30_000)
+    row = "#view section [aria-label='Search for layouts'] tbody tr"
+    page.tab.wait_for_selector(row, timeout=60_000)
+    shortest = page.tab.inner_text(row)
+    page.set_to("more-trainAim", "chips")
+    page.set_to("more-trainRun", "10")
+    page.tab.get_by_role("button", name="Run").click()
+    page.tab.wait_for_selector(row, timeout=60_000)
+    assert page.tab.inner_text(row) != shortest
     assert page.seen.said == []

@@ -55,7 +55,7 @@ OTHERS: Mapping[str, Any] = {
     "asynchronous": True, "save_every": 600.0, "restart_seconds": 60.0, "stall_seconds": 0.1, "dataset_tokens": 1e8,
     "evaluation_tokens": 1e6, "evaluation_every": 10, "rampup_batch_size": "2,2,8", "context_length": 100,
     "teacher": "Qwen/Qwen2.5-1.5B", "reference": True, "spare_nodes": 1, "repair_hours": 24.0,
-    "stragglers": "0.1:2",
+    "stragglers": "0.1:2", "dora": True,
 }  # fmt: skip
 """Field → another value that it may have."""
 OTHERS_OF: Mapping[tuple[str, str], Any] = {

@@ -217,7 +217,7 @@ PIECES.add(lambda x, _: (Piece(x.matrix, _in(MIXERS, "rel_bias")),), m.RelativeB
 PIECES.add(
     lambda x, _: (), m.Norm, m.Rope, m.Attention, m.Indexer, m.Compressor, m.CompressedAttention, m.Activation, m.Add,
     m.Gate, m.Mix, m.Conv, m.SelectiveScan, m.StateSpace, m.DeltaRule, m.LinearAttention, m.GatedRecurrence,
-    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned,
+    m.TokenShift, m.Delay, m.DepthAttention, m.Wkv, m.MatrixMemory, m.Collective, m.Learned, m.Magnitude,
 )  # fmt: skip
 
 

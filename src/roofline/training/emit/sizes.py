@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.training.estimate import TrainingEstimate
+from roofline.work.packing import packed_text
 from roofline.work.recipe import RECIPES
 from roofline.work.training import V_SHAPED, Training
 
@@ -125,6 +126,8 @@ def not_of_layout(e: TrainingEstimate, framework: str) -> Told:
         yield Missing("popularity of experts: how tokens spread over experts is the router's")
     if any(module.frozen for module, _ in e.model.modules()):
         yield Missing(f"adapters on frozen weights: {framework} has them in its own fine-tuning")
+    if e.step.lengths:
+        yield Missing(f"packed sequences: {packed_text(e.step.lengths)}, which the data set of {framework} has to give")
     if e.asked.second is not None:
         what = "teacher" if e.asked.second.logits else "reference"
         yield Missing(f"{what} {e.asked.second.setup.model.name}: {framework} has it in recipes of its own")

@@ -69,6 +69,8 @@ WHOLE = MappingProxyType({
 })  # fmt: skip
 """Of inputs that a model reads as a whole: how many, how many a second, of what length, how often they are denoised."""
 TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
+RUN = MappingProxyType({"objective": "trainAim", "run_tokens": "trainRunTokens", "seconds": "searchSeconds"})
+"""Of a search for layouts: what is best, the tokens of the whole run, and the time to look."""
 DEMAND = MappingProxyType({
     "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",
     "tpot": "demandTpot",
@@ -93,7 +95,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "train": Ask("train", BILLED, TRAINING, without=ITS_RECIPE),
     "timeline": Ask("timeline", PLACE, TRAINING, without=ITS_RECIPE),
     "remedies": Ask("remedies", PLACE, TRAINING, without=ITS_RECIPE),
-    "layouts": Ask("layouts", PLACE, TRAINING, without=(*ITS_RECIPE, "layout")),
+    "layouts": Ask("layouts", BILLED, {**TRAINING, **RUN}, without=(*ITS_RECIPE, "layout")),
     "recipe": Ask("recipe", PLACE, {**TRAINING, "framework": "framework"}, without=ITS_RECIPE),
     "runs": Ask("runs", PLACE, {"context": "runsContext"}),
     "launch": Ask("launch", LOADED, {"launcher": "launcher"}),

@@ -2,7 +2,7 @@
 import { ask } from "./api.js";
 import * as bars from "./bars.js";
 import * as draw from "./draw.js";
-import { asked, basis, card, cardOf, cardsOf, fitted, gained, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
+import { asked, basis, card, cardOf, cardsOf, choice, fitted, gained, gap, given, misfit, number, panel, pictured, remedies, struck, unreal, would } from "./kit.js";
 import { asks } from "./state.js";
 import { table } from "./table.js";
 import { advised } from "./take.js";
@@ -24,8 +24,10 @@ export async function training(node, s, signal, changed) {
     return [make("p", { class: "note" }, `${whole(found.considered)} ${t("considered")}`), table([
       { name: t("layout"), of: (r) => r.layout }, { name: t("microbatch"), of: (r) => r.micro_batch, text: whole }, { name: t("recompute"), of: (r) => r.recompute }, { name: t("schedule"), of: (r) => r.schedule },
       { name: t("chips"), of: (r) => r.chips, text: whole }, { name: t("step"), of: (r) => r.seconds, text: time }, { name: t("memory"), of: (r) => r.bytes, text: (v) => si(v, "B") },
+      { name: t("daysofrun"), of: (r) => r.run_time, text: (v) => decimals(v / 86400, 1) }, { name: `USD ${t("ofrun")}`, of: (r) => r.usd, text: usd }, { name: `MWh ${t("ofrun")}`, of: (r) => r.energy, text: (v) => (v === null ? "–" : decimals(v / 3.6e9, 1)) }, { name: `tokens/s ${t("perchip")}`, of: (r) => r.goodput, text: whole },
     ], found.plans, { name: t("layouts") })];
   });
+  search.querySelector(".actions").before(make("div", { class: "pair" }, choice("trainAim", t("aim"), { time: t("aimtime"), cost: t("aimcost"), chips: t("aimchips"), days: t("aimdays"), dollars: t("aimdollars"), energy: t("aimenergy"), goodput: t("aimgoodput") }, changed), number("trainRun", t("trainrun"), 1, 1e6, changed), number("searchSeconds", t("searchseconds"), 1, 20, changed)));
   node.replaceChildren(top, ...(fits ? [] : [misfit(e.memory, ways)]), cardsOf(card(t("step"), time(e.time.expected), between(e.time)), card("MFU", share(e.mfu), `${t("bubble")} ${share(e.bubble)}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(`USD ${t("pertrained")}`, usd(e.usd_per_million_tokens))),
     basis(e, e.recipe, `${t("recompute")}: ${e.recompute}`), bar, panel(t("stages"), "", stages), ...(fits ? [course] : []), search);
   bars.memoryBar(plot, e.memory);
