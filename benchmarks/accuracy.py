@@ -1,7 +1,7 @@
 """Scores the shipped constants on a folder of measurements, and accounts for every row of every file in it.
 
     python benchmarks/accuracy.py DIR|FILE.json [--json FILE] [--markdown | --readme | --coverage] [--page FILE]
-                                  [--only PATTERN] [--fold N]
+                                  [--only PATTERN] [--fold N] [--without FOLDER]
 
 First what became of the rows of each file: scored, or left out for a reason; the parts add up to the whole. Then, for
 each file, system and slice: rows, mean and median absolute error and bias of predicted / measured − 1, the error on
@@ -13,6 +13,9 @@ scored twice: by all that a row tells, and by a call that says model, machine, s
 --json keeps the result, and a page or a table is made from it without scoring again. --only scores the files of a
 pattern alone. --coverage prints how many groups of 50 rows and more, and of an engine on a chip of 30 and more, have an
 interval that holds too few or too many: further from 80 % than 8 points and two standard deviations of a share.
+
+--without FOLDER judges the intervals of collectives that took part in a fit by constants that fit_collectives.py fitted
+without their sizes: `collectives-N.toml` for N from 0 to 4.
 
 --fold N keeps the rows of one fifth of the shapes, by the hash that fit_laws.py holds them out with, and --constants
 FOLDER takes constants fitted without them.
@@ -156,12 +159,20 @@ def one(case: Case, books: Books, apart: Sections, fold: int, took_part: bool, s
             books.add(case.file, case.system, labels, scored.take(keep & chosen))
 
 
-def collectives(folder: Path, books: Books, apart: Sections, fold: int, only: Sequence[str]) -> None:
-    """Every collective that a law speaks of."""
+def collectives(
+    folder: Path, books: Books, apart: Sections, fold: int, only: Sequence[str], without: Path | None = None
+) -> None:
+    """Every collective that a law speaks of.
+
+    without: constants fitted without each fifth of the sizes, whose intervals then are those of the rows that were
+    fitted.
+    """
     seen = _Seen(folder, "collectives")
     both = ((measured_collectives.rows(folder), True), (measured_collectives.newer_rows(folder), False))
     for part, took_part in both:
-        for r in (rows for rows in part if wanted(rows.file, only)):
+        every = [rows for rows in part if wanted(rows.file, only)]
+        ends = None if without is None or not took_part else measured_collectives.judged_apart(every, without)
+        for place, r in enumerate(every):
             known_again = np.isin(r.shape.row, apart.repeated.get(r.file, np.array([], dtype=np.int64)))
             try:
                 each = list(measured_collectives.scored(r, OF_COLLECTIVES if took_part and seen[r.file] else NOTHING))
@@ -173,7 +184,8 @@ def collectives(folder: Path, books: Books, apart: Sections, fold: int, only: Se
             books.scored[r.file].update(r.shape.row[~known_again & ~fast].tolist())
             keep = ~known_again & ~fast & (r.shape.fold == fold if fold >= 0 else True)
             for names, scored in each if keep.any() else ():
-                books.add(r.file, r.system, names, scored.take(keep))
+                judged = scored if ends is None else replace(scored, low=ends[place][0], high=ends[place][1])
+                books.add(r.file, r.system, names, judged.take(keep))
 
 
 def attention_blocks(folder: Path, books: Books, apart: Sections, only: Sequence[str]) -> None:
@@ -454,11 +466,11 @@ E2E = frozenset({*READERS, measured_mlperf.FILE})
 """The files of whole models."""
 
 
-def report(folder: Path, fold: int = -1, only: Sequence[str] = ()) -> Report:
+def report(folder: Path, fold: int = -1, only: Sequence[str] = (), without: Path | None = None) -> Report:
     """All of it, or what files of these patterns hold; the pseudo-system `all` pools the systems of a file."""
     books, apart = Books(), sections(folder)
     operators(folder, books, apart, fold, only)
-    collectives(folder, books, apart, fold, only)
+    collectives(folder, books, apart, fold, only, without)
     attention_blocks(folder, books, apart, only)
     runs(folder, books, only)
     mlperf_inference(folder, books, only)
@@ -492,13 +504,16 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--readme", action="store_true", help="print the README's table")
     parser.add_argument("--page", type=Path, help="write the tables beside docs/accuracy.md, its picture and summary")
     parser.add_argument("--fold", type=int, default=-1, help="only the rows of this fifth of the shapes")
+    parser.add_argument(
+        "--without", type=Path, help="a folder of collectives-N.toml, fitted without fold N, to judge intervals by"
+    )
     parser.add_argument("--constants", type=Path, default=constants.FOLDER, help="a folder that fit_laws.py wrote")
     options = parser.parse_args(argv)
     constants.FOLDER = options.constants
     if options.folder.suffix == ".json":
         done = read_report(options.folder)
     elif options.folder.is_dir():
-        done = report(options.folder, options.fold, options.only)
+        done = report(options.folder, options.fold, options.only, options.without)
     else:
         parser.error(f"{options.folder}: neither a folder nor a JSON file")
     if options.over:

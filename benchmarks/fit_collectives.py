@@ -25,10 +25,11 @@ from roofline.hardware.named_chip import chip_named
 from roofline.kernels import collectives as laws
 from roofline.kernels.links import FILE, KNOTS, Link
 
-FOLDS = 5
 LEAST = 8  # rows of one number of ranks without which nothing is fitted
 RIDGE = 0.02  # pull of each rise to 0, in units of one row's log error
 ROUGH = 0.7  # exponent where the rows are too few, or too coarse, to tell the rises
+OWN = ("later_", "release = ")
+"""What lines of the file begin with that `fit_later.py` writes."""
 Key = tuple[str, str, str, str]  # chip, generation or generic; kind of link; op; software
 
 
@@ -237,6 +238,15 @@ def write(results: dict[Key, Fitted], path: Path) -> None:
     path.write_text("\n".join(lines).replace("\n\n\n", "\n\n"))
 
 
+def carried(path: Path) -> None:
+    """Give a file of a part of the sizes what `fit_later.py` wrote beside the constants of all."""
+    own = {head: lines for head, *lines in (block.split("\n") for block in FILE.read_text().split("\n["))}
+    head, *blocks = path.read_text().split("\n[")
+    later = ([line for line in own.get(block.partition("\n")[0], ()) if line.startswith(OWN)] for block in blocks)
+    parts = ("\n".join((block.rstrip(), *lines)) for block, lines in zip(blocks, later, strict=True))
+    path.write_text("\n[".join((head, *(f"{part}\n" for part in parts))))
+
+
 def report(results: dict[Key, Fitted]) -> None:
     """Held-out error by place, op and software."""
     pooled: dict[tuple[str, ...], list[Column]] = defaultdict(list)
@@ -274,6 +284,8 @@ def main(argv: list[str]) -> None:
             results[key] = fitted
     report(results)
     write(extended(results), options.out)
+    if options.without_fold >= 0:
+        carried(options.out)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,8 @@ class Rows:
 
 
 MOST_RANKS = 4096
+FOLDS = 5
+"""Parts of the sizes, each of which a fit leaves out in turn."""
 COUNTS = ("num_gpus", "num_workers", "devices_per_node", "node_num", "bytes", "latency_ms", "latency_us")
 
 
@@ -347,6 +350,40 @@ def scored(r: Rows, fitted: str = OF_COLLECTIVES) -> Iterator[tuple[tuple[str, .
     error = links.held_out_error(r.cluster.chip, r.cluster.levels[0].kind, r.op, r.software) if r.single else None
     apart = None if error is None else 100 * error
     yield r.slices, Scored(*ends, np.ones(r.size.shape, dtype=bool), grade, fitted, apart)
+
+
+@contextmanager
+def constants_from(file: Path) -> Iterator[None]:
+    """Within it, collectives have the constants of another file."""
+    shipped = links.FILE
+
+    def use(path: Path) -> None:
+        links.FILE = path
+        for cached in (links._tables, laws.route, laws._flat, laws._of_few):
+            cached.cache_clear()
+
+    use(file)
+    try:
+        yield
+    finally:
+        use(shipped)
+
+
+def judged_apart(every: Sequence[Rows], folder: Path) -> list[tuple[Column, Column]]:
+    """The interval's ends of each of the rows, by constants that were fitted without its size.
+
+    folder: `collectives-N.toml` for each N, as `fit_collectives.py --without-fold N` writes it.
+    """
+    ends = [(np.full(len(r.size), np.nan), np.full(len(r.size), np.nan)) for r in every]
+    for n in range(FOLDS):
+        with constants_from(folder / f"collectives-{n}.toml"):
+            for r, (low, high) in zip(every, ends, strict=True):
+                out = r.fold == n
+                if out.any():
+                    t = predict(r, r.software)
+                    for part, end in ((low, t.low), (high, t.high)):
+                        part[out] = np.broadcast_to(end, r.size.shape)[out]
+    return ends
 
 
 def collectives(folder: Path, fold: int = -1) -> list[GroupScore]:

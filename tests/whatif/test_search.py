@@ -354,3 +354,35 @@ def test_a_law_and_a_layout_that_are_asked_for() -> None:
     ):  # fmt: skip
         with pytest.raises(rl.InputError, match=r"law|layout"):
             search(small, demand, on=ON, chips=2, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_site_feeds_each_kind_of_chip_by_its_own_watts() -> None:
+    """1,500 W: four L40S of 350 W, but two H100 of 700 W, and no pools of both beyond that."""
+    watts = {id: rl.chips()[id].limit or 0.0 for id in ("h100-sxm", "l40s")}
+    for power in (1500, 2100):
+        found = search(
+            MODEL, Demand(1000, 100), Limits(tpot=0.05), on=["8xh100-sxm", "8xl40s"], power=power,
+            layouts=["tp=1", "tp=2"], precision="weights=fp8", top=1000,
+        )  # fmt: skip
+        drawn = [sum(part.chips * watts[part.site.chip.id] for part in plan.groups) for plan in found.plans]
+        assert max(drawn) <= power
+        most = {on: max((p.chips for p in found.plans if p.on == on), default=0) for on in watts}
+        assert most == {on: power // drawn_by for on, drawn_by in watts.items()}
+
+
+def test_a_chip_that_a_site_cannot_feed_is_left_out() -> None:
+    found = search(MODEL, Demand(1000, 100), Limits(tpot=0.05), on=["h100-sxm", "l40s"], power=400, layouts=["tp=1"])
+    assert {plan.on for plan in found.plans} == {"l40s"}
+
+
+def test_watts_are_a_limit_of_training_too() -> None:
+    def best(**limit: object) -> int:
+        return rl.search_training(
+            "Qwen/Qwen2.5-0.5B", on="8xh100-sxm", batch=64, tokens=1024, top=1, **limit
+        ).best.chips
+
+    assert (best(), best(site_power=5600), best(site_power=5599), best(site_power=2100)) == (8, 8, 4, 2)
+    with pytest.raises(rl.InputError, match="site_power: expected enough for one chip, 700"):
+        best(site_power=600)
+    with pytest.raises(rl.InputError, match="at most the 2 that the limit allows"):
+        best(site_power=1400, chips=4)

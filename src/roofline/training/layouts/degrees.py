@@ -62,12 +62,16 @@ class DegreePoints:
         return replace(self.where((replicas > ranks) & (replicas % ranks == 0)), shard=ranks)
 
 
-def machine_sizes(on: Machine, objective: str, chips: int | None) -> list[int]:
-    """Numbers of chips to train on."""
+def machine_sizes(on: Machine, objective: str, chips: int | None, most: int | None = None) -> list[int]:
+    """Numbers of chips to train on; `most`: how many a limit allows."""
     whole = cluster_named(on).chips
     sizes = [whole if chips is None else count("chips", chips, 1)]
     if sizes[0] > whole:
         raise InputError("chips", sizes[0], f"at most the {whole} that there are")
+    if most is not None and chips is not None and chips > most:
+        raise InputError("chips", chips, f"at most the {most} that the limit allows")
+    while most is not None and sizes[0] > most:
+        sizes = [sizes[0] // 2 if sizes[0] % 2 == 0 else most]
     while objective not in ("time", "days") and sizes[-1] % 2 == 0:
         sizes.append(sizes[-1] // 2)
     return sizes

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.checks import real
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, Where
 from roofline.declared.kinds import (
@@ -42,6 +41,7 @@ from roofline.serving.requests import LENGTHS
 from roofline.whatif.query.figures import OBJECTIVES, Aim
 from roofline.whatif.search.demand import Limits, UnderLimits
 from roofline.whatif.search.front import front_plans
+from roofline.whatif.search.limits import POWER, chips_within
 from roofline.whatif.search.ranking import NearestPlan, error_of, nearest_plans, plans_to_look_at, ranked_plans
 from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site
 from roofline.whatif.search.serving.space import Looked, SiteSpace
@@ -65,9 +65,7 @@ class Choices(Where):
     chips: Annotated[ChipCount | None, "Total number of chips (8, or those of the cluster)."] = None
     kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
     budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
-    power: Annotated[
-        PlainNumber | None, "Maximum watts of all boards, each at its limit (`h100-sxm@490W`), else at its TDP."
-    ] = None
+    power: Annotated[PlainNumber | None, POWER] = None
     seconds: Annotated[
         Duration,
         "Time for the search, in seconds or as `2min`: then the answer is the best of what it looked at, and says what "
@@ -298,7 +296,7 @@ def _space(
         if kind not in KINDS:
             raise not_one_of("kind", kind, KINDS)
     layouts = None if choices.layout is None else tuple(map(_replica_layout, _several(choices.layout)))
-    chips = _chips(choices, sites)
+    sites, chips = _within(choices, sites)
     if layouts and all(layout.chips > chips for layout in layouts):
         raise InputError("layout", ", ".join(layout.text() for layout in layouts), f"one of at most {chips} chips")
     return SiteSpace(model, tuple(sites), chips, layouts, SearchClock(choices.seconds), images), kinds
@@ -318,31 +316,27 @@ def _several(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 
-def _chips(choices: Choices, sites: Sequence[Site]) -> int:
-    """Total number of chips: as given, else those of the largest machine; at most what budget and power allow."""
+def _within(choices: Choices, sites: Sequence[Site]) -> tuple[list[Site], int]:
+    """The sites of which a budget and a power limit allow a chip, each with how many, and the total number of chips.
+
+    The total is as given, else that of the largest machine, and at most what the site that may have most may have.
+    """
     chips = max(_machine_chips(site) for site in sites) if choices.chips is None else choices.chips
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
     hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
-    prices = [None if usd is None else float(usd) for usd in hours]
-    for name, each in (("budget", prices), ("power", [site.chip.limit for site in sites])):
-        if getattr(choices, name) is not None:
-            chips = min(chips, _paid(name, getattr(choices, name), sites, each))
-    return int(chips)
-
-
-def _paid(name: str, most: object, sites: Sequence[Site], each: Sequence[float | None]) -> int:
-    """The number of the cheapest chips that a budget or a power limit allows."""
-    value = real(most)
-    if value is None or not 0 < value < inf:
-        raise InputError(name, most, "a number above 0")
-    known = [e for e in each if e]
-    if len(known) < len(each):
-        chip = next(site.chip.id for site, e in zip(sites, each, strict=True) if not e)
-        raise InputError(name, most, f"chips whose {'price' if name == 'budget' else 'power'} is known, not {chip}")
-    if value < min(known):
-        raise InputError(name, most, f"enough for one chip, {min(known):g}")
-    return int(min(value // min(known), MOST))
+    names = [site.chip.id for site in sites]
+    limits = [
+        chips_within(name, most, dict(zip(names, each, strict=True)))
+        for name, most, each in (
+            ("budget", choices.budget, [None if usd is None else float(usd) for usd in hours]),
+            ("power", choices.power, [site.chip.limit for site in sites]),
+        )
+        if most is not None
+    ]
+    allowed = [replace(site, most=min([MOST, *(limit[site.chip.id] for limit in limits)])) for site in sites]
+    kept = [site for site in allowed if site.most]
+    return kept, min(int(chips), max(site.most for site in kept))
 
 
 def _machine_chips(site: Site) -> int:

@@ -19,6 +19,7 @@ from roofline.declared.kinds import (
     OneChipCount,
     OneSequences,
     OneTokens,
+    PlainNumber,
     TokensOfRun,
     TrainingAim,
     Whole,
@@ -31,7 +32,7 @@ from roofline.declared.result import Figured, Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock
 from roofline.engines.engine import trainer_named
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
-from roofline.inference.deployment import is_several
+from roofline.inference.deployment import Machine, is_several, machine_chip
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout
 from roofline.model.checkpoints.quantization.asked import formats_of
@@ -48,6 +49,7 @@ from roofline.training.settings import AS_IT_IS, Learner, TrainerSettings, Train
 from roofline.training.stack import Call, with_stack
 from roofline.training.steps import estimated
 from roofline.training.train import asking, recomputed_of, schedules_of
+from roofline.whatif.search.limits import POWER, chips_within
 from roofline.work.recipe import Recipe
 from roofline.work.training import USUAL, StepOptions, TrainingOptions, training, training_step
 
@@ -220,6 +222,7 @@ def search_training(
         "or most `goodput` of a chip.",
     ] = "time",
     chips: Annotated[OneChipCount | None, "Chips of the layout (default: the whole machine)."] = None,
+    site_power: Annotated[PlainNumber | None, POWER] = None,
     run_tokens: Annotated[
         TokensOfRun | None, "Tokens of the whole run, for its days, dollars, energy and goodput."
     ] = None,
@@ -233,9 +236,10 @@ def search_training(
     """The best layouts for training on a machine, over degrees, ZeRO, micro-batches, recomputation and recipes.
 
     The degrees are tp within a node (with sequence parallelism), pp, chunks, cp, ep and dp; micro-batches are 1 to 8
-    sequences. By `time` and `days`: on `chips`, by default the whole machine. By any other objective: on halves of them
-    too. `schedule`, `recompute` and `recipe` are one value or several to choose from. Few pipeline stages are looked
-    at first; `progress` is called with the number of layouts looked at so far.
+    sequences. By `time` and `days`: on `chips`, by default the whole machine, or the largest of its halves, quarters
+    and so on that `site_power` feeds. By any other objective: on halves of them too. `schedule`, `recompute` and
+    `recipe` are one value or several to choose from. Few pipeline stages are looked at first; `progress` is called with
+    the number of layouts looked at so far.
     Raises InputError for invalid settings, for a machine of one chip, and for an objective that needs more.
     """
     built, on = model_of(model), where.on
@@ -253,7 +257,7 @@ def search_training(
     left_out = Counter[str]()
     choices, call = _understood(built, (batch, tokens), where, how, learner)
     every = Candidates(
-        built, on, call.engine, tuple(machine_sizes(on, objective, chips)), (batch, tokens),
+        built, on, call.engine, tuple(machine_sizes(on, objective, chips, _powered(on, site_power))), (batch, tokens),
         micros=MICROS, schedules=choices.schedules, recomputed=choices.recomputed, recipes=choices.recipes,
     )  # fmt: skip
 
@@ -289,6 +293,14 @@ def search_training(
     ranked = tuple(planned(t, i) for t, i in first_of(timed, aim.step, top))
     reasons = {reason: n for reason, n in left_out.items() if n}
     return TrainingSearch(built, batch, tokens, objective, considered, reasons, ranked)
+
+
+def _powered(on: Machine, watts: Given) -> int | None:
+    """Chips of a machine that a site's watts feed; None without a limit."""
+    if watts is None:
+        return None
+    chip = machine_chip(on)
+    return chips_within("site_power", watts, {chip.id: chip.limit})[chip.id]
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ export async function advice(node, s, signal, changed) {
   node.replaceChildren(panel(t("advice"), t("working")));
   const [best, ways, fit, served] = await Promise.all([ask("advice", asks.advice(s), signal), ask("search", asks.search(s), signal), ask("fit", asks.fit(s), signal), ask("serve", asks.serve(s), signal)]);
   const factor = (v) => struck(fit.fits, v === null ? "–" : `× ${decimals(v, 2)}`);
-  const limit = make("div", { class: "pair" }, number("searchSeconds", t("searchseconds"), 1, 20, changed)), unseen = ways.unseen ? [` · ${whole(ways.unseen)} ${t("unseen")}`] : [];
+  const limit = make("div", { class: "pair" }, number("searchSeconds", t("searchseconds"), 1, 20, changed), number("sitePower", t("sitewatts"), 0, 1e12, changed)), unseen = ways.unseen ? [` · ${whole(ways.unseen)} ${t("unseen")}`] : [];
   const command = make("pre", { tabindex: "0", role: "region", "aria-label": t("commandline") }, advised(s, best.command));
   const plans = [...(ways.recommended ? [{ ...ways.recommended, role: t("recommended") }] : []), ...ways.plans.map((plan, i) => ({ ...plan, role: i ? "" : t("highest") }))];
   node.replaceChildren(...(fit.fits ? [] : [misfit(fit.memory, remedies(fit))]), basis(served, t("adviceof")), panel(t("advice"), t("factors"), cardsOf(...best.changes.slice(0, 3).map((c) => card(given(c.what), factor(c.gain), `${gained(c)}: ${c.option}`))), command),

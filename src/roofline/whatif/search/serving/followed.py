@@ -136,7 +136,7 @@ def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
         return plan
     for replicas in range(plan.prefills, plan.prefills + MORE_PREFILLS + 1):
         more = replace(plan, prefill=replace(plan.prefill, replicas=replicas))
-        if more.chips > space.chips:
+        if more.chips > space.together(part.site for part in more.groups):
             return None
         more = more.answered(more.evaluated())
         if more.keeps:

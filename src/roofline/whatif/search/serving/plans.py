@@ -15,6 +15,7 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
+from roofline.hardware.cluster import MOST
 from roofline.inference.cost.bill import Bill
 from roofline.inference.cost.cost import Cost, Spending, Spent, tariff
 from roofline.inference.deployment import Machine, machine_chip
@@ -42,10 +43,14 @@ UNKNOWN_PERCENTILES = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 
 @dataclass(frozen=True)
 class Site:
-    """Where and how replicas may run, whatever their layout, and the bill."""
+    """Where and how replicas may run, whatever their layout, and the bill.
+
+    `most`: chips of this kind that a budget or watts of the whole allow.
+    """
 
     where: Where
     bill: Bill | None = None
+    most: int = MOST
 
     @property
     def on(self) -> Machine:

@@ -171,7 +171,8 @@ class _PoolPair:
         apart = self.sites[0].on != self.sites[1].on
         first, then = (np.asarray(degrees.chips) for degrees in self.degrees)
         each = np.repeat(first, len(then)), np.tile(then, len(first))
-        return SplitSpace(each, rooms, self.space.chips if apart else min(self.space.chips, *rooms), len(then))
+        most = self.space.together(self.sites)
+        return SplitSpace(each, rooms, most if apart else min(most, *rooms), len(then))
 
     @cached_property
     def columns(self) -> Columns:

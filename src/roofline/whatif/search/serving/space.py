@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -99,7 +99,12 @@ class SiteSpace:
 
     def room(self, site: Site) -> int:
         """Number of chips available at a site."""
-        return min(self.chips, cluster_named(site.on).chips) if is_several(site.on) else self.chips
+        most = self.together((site,))
+        return min(most, cluster_named(site.on).chips) if is_several(site.on) else most
+
+    def together(self, sites: Iterable[Site]) -> int:
+        """Most chips of one deployment at these sites; of several kinds as many as of the one that allows fewest."""
+        return min(self.chips, *(site.most for site in sites))
 
     def requests(self, demand: Load) -> ServedLoad:
         """The requests of a load, images among their tokens."""
