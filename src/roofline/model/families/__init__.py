@@ -47,6 +47,7 @@ from roofline.model.families.decoders.experts import (  # noqa: F401
 )
 from roofline.model.families.decoders.experts.deepseek_reference import named_as_published
 from roofline.model.families.decoders.recurrent import (  # noqa: F401
+    gigachat,
     hybrid,
     plamo,
     qwen4_exp,
