@@ -49,6 +49,7 @@ from roofline.model.families.decoders.experts.deepseek_reference import named_as
 from roofline.model.families.decoders.recurrent import (  # noqa: F401
     gigachat,
     hybrid,
+    kimi,
     plamo,
     qwen4_exp,
     rwkv_xlstm,
