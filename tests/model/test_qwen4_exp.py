@@ -83,6 +83,13 @@ def test_cache_and_states() -> None:
     assert (indexer.heads, indexer.rate) == (2, 4)
 
 
+@pytest.mark.parametrize(("cache", "bytes"), [("bf16", 2), ("fp8", 1)])
+def test_sglang_keeps_the_indexer_s_means_in_bf16(cache: str, bytes: int) -> None:
+    """As `qsa_bytes_per_token` of its memory pool has it: a key of 16 values for every four tokens."""
+    asked = {"on": "h100-sxm", "context": 1000, "batch": 1, "engine": "sglang", "precision": f"kv={cache}"}
+    assert rl.fit(TEXT, **asked).memory.cache == 1000 * 64 * bytes + 250 * 16 * 2
+
+
 def test_tables_are_narrow_where_the_config_says_so_and_are_cut_by_tensor_parallelism() -> None:
     wide, narrow = rl.load(TEXT), rl.load({**TEXT, "ple_embedding_dtype": "float8_e4m3fn"})
     values = sum(t.matrix for t in of_kind(wide, Embedding))
