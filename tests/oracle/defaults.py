@@ -58,6 +58,16 @@ LACKING: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "lfm2_moe": ("which layers attend is not set", {"layer_types": ["conv", "full_attention"] * 16}),
     "ministral": ("the head size is not set, and is not derived", {"head_dim": 128}),
+    "qwen4_exp_text": (
+        "the sizes of the indexer are not set",
+        {
+            "indexer_n_heads": 16,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 256,
+            "indexer_budget": 2048,
+            "indexer_compress_ratio": 16,
+        },
+    ),
     "qwen3_omni_moe_text": ("the head size is not set, and hidden_size / heads is odd", {"head_dim": 128}),
     "nemotron": ("the number of key and value heads is not set, and is not derived", {"num_key_value_heads": 8}),
 }
@@ -70,6 +80,15 @@ SMALLER: dict[str, dict[str, Any]] = {
         "n_routed_experts": 16,
         "vocab_size": 8192,
         "pad_token_id": 0,
+    },
+    "qwen4_exp_text": {
+        "hidden_size": 512,
+        "num_hidden_layers": 4,
+        "num_experts": 32,
+        "vocab_size": 8192,
+        "ple_layer_ids": [1, 2],
+        "ngram_vocab_size_base": 20000,
+        "eos_token_id": 0,
     },
     "longcat_flash": {
         "hidden_size": 1024,

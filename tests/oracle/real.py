@@ -40,7 +40,7 @@ WITHOUT_MASK = {
 }  # fmt: skip
 
 # Values decide what is looked up or checked, which the meta device lacks: these run on empty weights in memory.
-BY_VALUES = {"dbrx", "glm5_next_text", "imagegpt", "jetmoe", "longcat_flash", "step3p5"}
+BY_VALUES = {"dbrx", "glm5_next_text", "imagegpt", "jetmoe", "longcat_flash", "qwen4_exp_text", "step3p5"}
 
 # The masks of these ask for values where they stand behind a cache.
 CACHED_BY_VALUES = {"gemma3", "granite4_vision_text", "moshi"}
@@ -232,7 +232,15 @@ def decode_flops(config: Mapping[str, Any], batch: int, cached: int) -> int:
 
 
 def _balance(model: torch.nn.Module) -> None:
-    """Spreads the choices of LongCat's router evenly over all experts, those that do nothing included."""
+    """Spreads the choices of LongCat's router evenly over all experts, those that do nothing included.
+
+    Tells hashes of n-grams the sizes of their tables, which empty buffers do not hold.
+    """
+    for table in model.modules():
+        if type(table).__name__ == "Qwen4ExpTextNGramEmbedding":
+            table.ngram_heads_vocab_sizes.copy_(torch.tensor(table.head_vocab_sizes))
+            table.ngram_heads_offsets.copy_(torch.tensor(table.head_offsets))
+            table.layer_multipliers.fill_(1)
     for router in model.modules():
         if type(router).__name__ == "LongcatFlashTopkRouter":
             many, top_k = router.n_routed_experts, router.top_k

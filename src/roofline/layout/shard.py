@@ -422,11 +422,17 @@ def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iter
 
 @SHARDING.of(m.Embedding)
 def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """The rows of the vocabulary are sharded and their lookups summed over ranks; other tables are replicated."""
-    if e.rows != rank.rows:
+    """The rows of the vocabulary are sharded and their lookups summed over ranks, and so are those of hashes (SGLang).
+
+    Other tables are replicated.
+    """
+    if e.rows != rank.rows and e.lookups == 1:
         return replicated(e, rank, stream)
     mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
-    return (mine, *reduction(e.name, rank)), stream
+    summed = reduction(e.name, rank)
+    if e.lookups > 1:
+        summed = tuple(replace(x, width=e.lookups * e.width) if isinstance(x, m.Collective) else x for x in summed)
+    return (mine, *summed), stream
 
 
 # -- the stream ----------------------------------------------------------------------------------------------------

@@ -83,11 +83,15 @@ Modules: TypeAlias = tuple[Module, ...]
 
 @record(frozen=True, kw_only=True, eq=False)
 class Embedding(Module):
-    """A table [rows, width]; each token looks up one row. `shared`: the head multiplies by the same table."""
+    """A table [rows, width]; each token looks up one row. `shared`: the head multiplies by the same table.
+
+    `lookups`: rows that each token looks up, side by side, where they are several (hashes of its last tokens).
+    """
 
     rows: int
     width: int
     shared: bool = False
+    lookups: int = 1
 
     @property
     def matrix(self) -> int:
@@ -176,11 +180,11 @@ class Attention(Module):
 
     `window`: a query sees this many last tokens, including its own. `chunk`: a query sees its own chunk from the start
     up to itself. `select`: number of blocks of `block` tokens that a query sees: its own up to itself, and others that
-    an indexer selects. `sinks`: one learned logit per head. `borrowed`: keys and values are those that an earlier layer
-    holds in its cache. `differential`: a value head, twice as wide, serves two key heads (arXiv:2410.05258 §2.1); the
-    published code multiplies queries and keys once for each half of the values, which only `torch` counting follows.
-    `keeps_all`: the published code caches all keys, including those outside the window, which likewise only `torch`
-    counting follows.
+    an indexer selects. Or tokens that it selects, in complete pools of `pool`, beside the incomplete one. `sinks`: one
+    learned logit per head. `borrowed`: keys and values are those that an earlier layer holds in its cache.
+    `differential`: a value head, twice as wide, serves two key heads (arXiv:2410.05258 §2.1); the published code
+    multiplies queries and keys once for each half of the values, which only `torch` counting follows. `keeps_all`: the
+    published code caches all keys, including those outside the window, which likewise only `torch` counting follows.
 
     `causal`: a token sees earlier ones only; otherwise all of its sequence, its window (half of it on either side) or
     its chunk, and nothing is cached. `keys`: number of keys that each input has of its own, where they are not those of
@@ -196,6 +200,7 @@ class Attention(Module):
     window: int | None = None
     chunk: int | None = None
     block: int = 1
+    pool: int = 1
     select: int | None = None
     differential: bool = False
     keeps_all: bool = False
@@ -288,7 +293,8 @@ class Indexer(Module):
 class Compressor(Module):
     """Makes one entry of `width` from every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
 
-    `overlap`: an entry also sums over the preceding `rate` tokens. The weights have a learned bias for each position.
+    `overlap`: an entry also sums over the preceding `rate` tokens. The weights have a learned bias for each position;
+    if not `weighted`, an entry is the mean.
     """
 
     width: int
@@ -296,6 +302,7 @@ class Compressor(Module):
     rope: int
     overlap: bool = False
     normed: bool = True
+    weighted: bool = True
 
     @property
     def terms(self) -> int:
@@ -304,7 +311,7 @@ class Compressor(Module):
 
     @property
     def parameters(self) -> int:
-        return (self.terms + self.normed) * self.width
+        return (self.terms * self.weighted + self.normed) * self.width
 
     @property
     def cache_width(self) -> int:
@@ -513,13 +520,13 @@ class ExpertLinear(Module):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Conv(Module):
-    """Causal convolution over time: `kernel` taps on `channels`, with kernel − 1 inputs kept as state.
+    """Causal convolution over time: `kernel` taps on `channels`, with the inputs between its taps kept as state.
 
     It is depthwise, or in groups of `width` channels that all read one another. `kv`: number of channels that belong to
     `kv_groups` groups shared by heads. `padding`: outputs of a sequence that the published code computes in addition to
     those of its tokens, kernel − 1 if None; only `torch` counting follows it. `dynamic`: number of heads for which taps
     that a projection computes from each token are added to the learned ones; the published code multiplies them
-    elementwise.
+    elementwise. `dilation`: inputs from one tap to the next.
     """
 
     channels: int
@@ -530,6 +537,7 @@ class Conv(Module):
     bias: bool = False
     kv: int = 0
     kv_groups: int = 1
+    dilation: int = 1
 
     @property
     def parameters(self) -> int:
@@ -538,7 +546,7 @@ class Conv(Module):
     @property
     def state(self) -> int:
         """State elements per sequence."""
-        return self.channels * (self.kernel - 1)
+        return self.channels * (self.kernel - 1) * self.dilation
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -173,8 +173,8 @@ def encoded_before(model: Model, step: AnyStep) -> AnyStep:
 
 @lowers(m.Embedding, tokens_alone)
 def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
-    """Each token reads its row; at most as many rows as the table has."""
-    t = step.tokens
+    """Each token reads its rows; at most as many as the table has."""
+    t = step.tokens * e.lookups
     touched = least(t, e.rows) * e.width
     yield o.Lookup(
         name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, weight=touched, output=t * e.width
@@ -227,7 +227,8 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
     if not a.causal:
         read = 0
     if picked is not None:
-        read = least(read, step.reads(lambda q: least(q.cached, q.new * picked * a.block)))
+        seen = picked * a.block + a.pool - 1
+        read = least(read, step.reads(lambda q: least(q.cached, q.new * seen)))
     yield o.Attend(
         name=a.name, step=step, pairs_of=lambda q: attended_pairs(a, q), heads=a.heads,
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
@@ -281,6 +282,8 @@ def attended_pairs(a: m.Attention, q: Queries) -> Count:
     """
     if not a.causal:
         return _both_sides(a, q)
+    if a.select is not None and a.pool > 1:
+        return _pooled_pairs(q, a.pool, a.select)
     if a.select is None or a.block == 1:
         ends = [most_seen for most_seen in (a.window, a.select) if most_seen is not None]
         return query_pairs(q, min(ends, default=None), a.chunk)
@@ -319,16 +322,21 @@ def expands(a: m.LatentAttention, q: Queries) -> Count:
 
 
 def _latent_pairs(a: m.LatentAttention, q: Queries) -> Count:
-    """Query-key pairs of one query: all of its window, or those that an indexer selects.
-
-    From pools of B tokens it selects k / B complete ones: all pairs except those with other complete pools.
-    """
+    """Query-key pairs of one query: all of its window, or those that an indexer selects."""
     if a.select is None:
         return query_pairs(q, a.window)
     if a.pool == 1:
         return query_pairs(q, a.select)
-    left = _entries_seen(q, a.pool) - _entries_seen(q, a.pool, a.select // a.pool)
-    return query_pairs(q) - a.pool * left
+    return _pooled_pairs(q, a.pool, a.select)
+
+
+def _pooled_pairs(q: Queries, pool: int, select: int) -> Count:
+    """Query-key pairs where an indexer selects from pools of B tokens k / B complete ones.
+
+    All pairs except those with other complete pools; tokens after the last complete one are seen.
+    """
+    left = _entries_seen(q, pool) - _entries_seen(q, pool, select // pool)
+    return query_pairs(q) - pool * left
 
 
 @lowers(m.LatentAttention, whole_step)
@@ -432,10 +440,10 @@ def _entries_seen(q: Queries, rate: int, select: int | None = None) -> Count:
 def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     """Keys and gates of the new tokens are inputs; each entry that they complete is summed, normalised and rotated."""
     completed = step.share(step.total(lambda q: _entries(q, z.rate) - q.cached // z.rate))
-    moved, wide = z.width * completed, 2 * (2 if z.overlap else 1) * z.width * step.tokens
+    moved, wide = z.width * completed, (1 + z.weighted) * (2 if z.overlap else 1) * z.width * step.tokens
     yield o.Sum(
-        name=z.name, elements=moved, terms=z.terms, weighted=True, vector=z.terms * z.width, input=wide + moved,
-        output=moved, cache_write=moved,
+        name=z.name, elements=moved, terms=z.terms, weighted=z.weighted,
+        vector=z.terms * z.width if z.weighted else 0, input=wide + moved, output=moved, cache_write=moved,
     )  # fmt: skip
     if z.normed:
         yield o.Normalise(

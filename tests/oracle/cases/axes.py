@@ -23,7 +23,7 @@ class Case:
     axes: Axes = field(default_factory=dict)
 
 
-def without(*keys: str, of: Mapping[Any, Any]) -> dict[Any, Any]:
+def without(*keys: str | tuple[str, ...], of: Mapping[Any, Any]) -> dict[Any, Any]:
     """The sizes or axes but for those keys."""
     return {key: value for key, value in of.items() if key not in keys}
 

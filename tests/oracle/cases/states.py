@@ -24,6 +24,7 @@ from oracle.cases.axes import (
     WIDTHS,
     Axes,
     Case,
+    without,
 )
 
 DELTA_SIZES = {
@@ -238,6 +239,44 @@ CASES: dict[str, Case] = {
     "qwen3_5_text": Case(DELTA_SIZES, DELTA),
     "qwen3_5_moe_text": Case(
         {**DELTA_SIZES, **EXPERTS, "shared_expert_intermediate_size": 64}, {**DELTA, **NUMBERED, **SHARED_EXPERT}
+    ),
+    "qwen4_exp_text": Case(
+        {
+            **without("intermediate_size", of=DELTA_SIZES),
+            **EXPERTS,
+            "shared_expert_intermediate_size": 64,
+            "head_dim": 16,
+            "hc_count": 3,
+            "hc_lowrank": 24,
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 16,
+            "indexer_budget": 16,
+            "indexer_compress_ratio": 4,
+            "ple_layer_ids": [1, 3],
+            "ngram_vocab_size_base": 100,
+            "eos_token_id": 0,
+        },
+        {
+            **without("intermediate_size", ("layer_types", "full_attention_interval"), of=DELTA),
+            **NUMBERED,
+            **SHARED_EXPERT,
+            "head_dim": (16, 8),
+            "hc_count": (ABSENT, 2),
+            "hc_lowrank": (ABSENT, 8),
+            "indexer_n_heads": (1, 4),
+            "indexer_head_dim": (16, 32),
+            ("indexer_budget", "indexer_compress_ratio"): ((8, 8), (12, 2), (2048, 16)),
+            ("ple_layer_ids", "layer_types", "full_attention_interval"): (
+                (ABSENT, ABSENT, ABSENT),
+                ([2], ["full_attention", "linear_attention", "indexed_attention", "indexed_attention"], ABSENT),
+                ([1, 3], ABSENT, 2),
+            ),
+            "ple_embed_dim": (ABSENT, 96),
+            ("ngram_size", "heads_per_ngram"): ((2, 4), (5, 1)),
+            "ple_conv_kernel_size": (ABSENT, 2),
+            ("ngram_vocab_size_base", "make_ngram_vocab_size_divisible_by"): ((1000, 8), (2, ABSENT)),
+        },
     ),
     "kimi_linear": Case(
         {

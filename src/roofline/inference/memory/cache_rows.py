@@ -22,9 +22,12 @@ def token_bytes(module: Module, precision: Precision) -> Count:
     in bf16: 512 + 16 + 128 = 656 of DeepSeek-V3.2; its indexer's key is always in fp8 with such scales: 128 + 4
     (vllm/v1/attention/backends/mla/flashmla_sparse.py and indexer.py; sglang/srt/mem_cache/memory_pool.py). An entry
     of DeepSeek-V4 is 448 values in fp8, 64 in bf16, and seven 8-bit scales with one byte to fill the row: 584
-    (flashmla_sparse.py; sglang/srt/mem_cache/deepseek_v4_memory_pool.py).
+    (flashmla_sparse.py; sglang/srt/mem_cache/deepseek_v4_memory_pool.py). The means of keys that the indexer of
+    Qwen4-Exp reads are in bf16 whatever the cache is in (sglang/srt/mem_cache/qsa_kv_pool.py, its default).
     """
     match module:
+        case Compressor(width=width, weighted=False):
+            return 2 * width
         case Indexer():
             return _scaled(module.cache_width)
         case Compressor(name=name) if name == INDEX:

@@ -47,8 +47,11 @@ from roofline.model.families.decoders.experts import (  # noqa: F401
 )
 from roofline.model.families.decoders.experts.deepseek_reference import named_as_published
 from roofline.model.families.decoders.recurrent import (  # noqa: F401
+    gigachat,
     hybrid,
+    kimi,
     plamo,
+    qwen4_exp,
     rwkv_xlstm,
     short_convolutions,
     state_spaces,

@@ -70,7 +70,7 @@ _KINDS = {
         qwen3_omni_moe_talker_code_predictor qwen3_omni_moe_talker_text
     """,
     NOT_COVERED_YET: """
-        gemma4_assistant gemma4_unified_assistant qwen4_exp_text
+        gemma4_assistant gemma4_unified_assistant
     """,
     "a decoder of bytes in patches, whose number the text decides and no config says": """
         blt

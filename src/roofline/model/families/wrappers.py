@@ -52,6 +52,7 @@ _TEXT_PARTS = {
     "opt": "blip-2 instructblip instructblipvideo",
     "paddleocr_vl_text": "paddleocr_vl",
     "persimmon": "fuyu",
+    "kimi_linear": "kimi_k3",
     "qwen2": """
         audioflamingo3 fast_vlm got_ocr2 internvl llava_onevision musicflamingo ovis2 pp_chart2table qwen2_audio
         vibevoice_asr video_llama_3

@@ -93,20 +93,22 @@ def gated_delta_net(width: int, key_heads: int, value_heads: int, key_dim: int, 
     )
 
 
-def kimi_delta(width: int, heads: int, dim: int, kernel: int, *, narrow: bool = True) -> Modules:
+def kimi_delta(
+    width: int, heads: int, dim: int, kernel: int, *, narrow: bool = True, narrow_gate: bool | None = None
+) -> Modules:
     """Kimi Delta Attention (arXiv:2510.26692 §4): decay and output gate have low rank, the width of one head.
 
-    If not `narrow`, a full product computes each of them (Ling 3).
+    If not `narrow`, a full product computes each of them (Ling 3); `narrow_gate` says so of the gate alone (Kimi K3).
     """
-    inner = heads * dim
-    own, shared = (0, 2 * dim) if narrow else (2 * inner, 0)
+    inner, ranks = heads * dim, (narrow, narrow if narrow_gate is None else narrow_gate)
+    own, shared = inner * (2 - sum(ranks)), dim * sum(ranks)
     return (
         column_product("in_proj", width, 3 * inner + heads + own + shared, kv=shared),
         Conv(name="conv", channels=3 * inner, kernel=kernel),
         *((column_product("decay_proj", dim, inner),) if narrow else ()),
         DeltaRule(name="scan", key_heads=heads, value_heads=heads, key_dim=dim, value_dim=dim, channelwise=True),
         Norm(name="scan_norm", width=dim, repeats=heads),
-        *((column_product("gate_proj", dim, inner),) if narrow else ()),
+        *((column_product("gate_proj", dim, inner),) if ranks[1] else ()),
         Gate(name="scan_gate", width=inner, gates=inner),
         row_product("out_proj", inner, width),
     )

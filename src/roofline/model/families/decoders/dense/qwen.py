@@ -99,7 +99,7 @@ def _mixers(c: Config, d: Dims) -> list[tuple[str, Modules]]:
 def qwen3_next(c: Config) -> Model:
     """Qwen3-Next: hybrid attention, many small experts."""
     d = dims(c, head_dim=256)
-    experts, mixers, (dense, sparse) = _shared_moe(c, d.width), _mixers(c, d), _dense(c, d)
+    experts, mixers, (dense, sparse) = shared_moe(c, d.width), _mixers(c, d), _dense(c, d)
     return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse))
 
 
@@ -115,11 +115,11 @@ def qwen3_5(c: Config) -> Model:
 def qwen3_5_moe(c: Config) -> Model:
     """Qwen3.5 with experts on every layer."""
     d = dims(c, head_dim=256)
-    experts = _shared_moe(c, d.width)
+    experts = shared_moe(c, d.width)
     return causal_lm(c, d.width, stack(d.width, _mixers(c, d), experts=experts))
 
 
-def _shared_moe(c: Config, width: int) -> Modules:
+def shared_moe(c: Config, width: int) -> Modules:
     """Experts with a gated shared expert."""
     top_k, inner = c.size("num_experts_per_tok"), c.size("moe_intermediate_size")
     shared = c.size("shared_expert_intermediate_size")

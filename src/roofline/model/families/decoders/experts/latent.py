@@ -22,9 +22,9 @@ def axk2(c: Config) -> Model:
     width, layers, rank = c.size("hidden_size"), depth(c), c.assumed("gated_norm_rank", 16)
     c.per_layer("layer_types", layers, ("indexed_attention",), ["indexed_attention"] * layers)
     first, every = c.size("first_k_dense_replace", 1, least=0), c.size("moe_layer_freq", 1)
-    mixer = (*_norm_gate("attn", width, rank), *_gated_queries(latent_attention(c, bias=_bias(c), index="full")))
+    mixer = (*norm_gate("attn", width, rank), *_gated_queries(latent_attention(c, bias=_bias(c), index="full")))
     dense, experts = mlp(width, c.size("intermediate_size"), activation(c)), fine_moe(c, width)
-    gated, sparse = (*_norm_gate("ffn", width, rank), *experts), mlp_layer_types(c, layers, first, every)
+    gated, sparse = (*norm_gate("ffn", width, rank), *experts), mlp_layer_types(c, layers, first, every)
     return causal_lm(c, width, stack(width, [("", mixer)] * layers, dense, experts=gated, sparse=sparse))
 
 
@@ -32,13 +32,13 @@ def _bias(c: Config) -> bool:
     return c.flag("attention_bias")
 
 
-def _norm_gate(name: str, width: int, rank: int) -> Modules:
+def norm_gate(name: str, width: int, rank: int) -> Modules:
     """A gate on a norm's output, computed from that output by a narrow network."""
     return (
         Linear(name=f"{name}_norm_down_proj", inputs=width, outputs=rank, part="other"),
         Activation(name=f"{name}_norm_act", width=rank, function="silu", gated=False),
         Linear(name=f"{name}_norm_up_proj", inputs=rank, outputs=width, part="other"),
-        Gate(name=f"{name}_norm_gate", width=width, gates=width),
+        Gate(name=f"{name}norm_gate", width=width, gates=width),
     )
 
 

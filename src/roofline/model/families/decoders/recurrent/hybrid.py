@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from roofline.declared.maths import ceil_div
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, latent_attention, rotary
-from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
+from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack, untied
 from roofline.model.families.blocks.norms import across_heads, per_head
-from roofline.model.families.blocks.recurrent import gated_delta_net, griffin, kimi_delta, lightning, mamba2, short_conv
+from roofline.model.families.blocks.recurrent import gated_delta_net, griffin, lightning, mamba2, short_conv
 from roofline.model.families.blocks.sizes import Dims, depth, dims
 from roofline.model.families.registry import family
 from roofline.model.model import Model
@@ -186,30 +186,7 @@ def recurrent_gemma(c: Config) -> Model:
     return causal_lm(c, d.width, stack(d.width, layers, ffn), tied=True)
 
 
-# -- linear attention: Kimi Linear, OLMo Hybrid, MiniMax-01 --------------------------------------------------------
-@family("kimi_linear")
-def kimi_linear(c: Config) -> Model:
-    """Kimi Linear (arXiv:2510.26692): three layers of delta attention to one of latent attention without RoPE."""
-    c = untied(c)
-    width, layers, inside = c.size("hidden_size"), depth(c), c.section("linear_attn_config")
-    mixers = {"linear_attention": ("linear", _kimi_delta(c, inside, width))}
-    mixers["full_attention"] = ("", latent_attention(c, bias=c.flag("attention_bias"), rope=False))
-    listed = inside.value("full_attn_layers", None)[1]
-    full = [i + 1 in listed if isinstance(listed, list) else i > 0 and i % 4 == 0 for i in range(layers)]
-    default = ["full_attention" if f else "linear_attention" for f in full]
-    kinds = c.per_layer("layer_types", layers, ("linear_attention", "full_attention"), default)
-    dense, experts = mlp(width, c.size("intermediate_size"), activation(c)), fine_moe(c, width)
-    sparse = mlp_layer_types(c, layers, c.size("first_k_dense_replace", 1, least=0))
-    return causal_lm(c, width, stack(width, [mixers[k] for k in kinds], dense, experts=experts, sparse=sparse))
-
-
-def _kimi_delta(c: Config, inside: Config, width: int) -> Modules:
-    """Kimi Delta Attention from the keys in `linear_attn_config`, or from the flat ones of transformers."""
-    heads = inside.size("num_heads", c.size("linear_num_heads", 32))
-    dim = inside.size("head_dim", c.size("linear_head_dim", 128))
-    return kimi_delta(width, heads, dim, inside.size("short_conv_kernel_size", c.size("linear_conv_kernel_dim", 4)))
-
-
+# -- linear attention: OLMo Hybrid, MiniMax-01 ---------------------------------------------------------------------
 @family("olmo_hybrid")
 def olmo_hybrid(c: Config) -> Model:
     """OLMo Hybrid: three layers of gated delta rule, norms before, to one of attention as in OLMo 3, norms after."""
