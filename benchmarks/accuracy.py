@@ -315,10 +315,7 @@ def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
             books.left[path.name][r.row] = why(error)
             continue
         context = r.number("input_len_mean") + r.number("output_len_mean") / 2
-        told = {"requests/s": (1 / s.requests_per_second, 1 / r.number("requests_per_s"))}
-        if measured_traffic.tells_tpot(r):
-            told["tpot"] = (s.tpot.mean, r.number("tpot_mean_ms") / 1e3)
-        for what, (ours, theirs) in told.items():
+        for what, (ours, theirs) in measured_traffic.at_once_figures(r, s).items():
             part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
         books.scored[path.name].add(r.row)

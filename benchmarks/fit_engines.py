@@ -39,6 +39,7 @@ STEP_S = np.linspace(0, 2e-3, 21)
 SEQUENCE_S = np.linspace(0, 1e-4, 21)
 FITTED_ON = ("a100-sxm-40gb", "h100-sxm", "gh200")
 FOLDS = 5
+Logs = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,43 @@ def errors(rows: list[Sample]) -> NDArray[np.float64]:
     return np.abs(np.log((kernels + host) / measured))
 
 
-SLOWED = {"mi250": "cdna2", "mi300x": "cdna3", "max-1550": "xe-hpc"}
+@dataclass(frozen=True)
+class SlowedTerms:
+    """What is fitted of an engine on a chip whose kernels nobody timed op by op under it.
+
+    factors: term of `slower` → where its two fits start, of which the better counts; 1 is the least. hosts: the same of
+    `generations`. tried: points of a fit at most.
+    """
+
+    engine: str
+    chip: str
+    generation: str
+    factors: Mapping[str, tuple[float, float]]
+    hosts: Mapping[str, tuple[float, float]]
+    tried: int = 400
+
+    def named(self, point: Logs) -> dict[str, float]:
+        """Terms at a point of logarithms."""
+        pairs = zip((*self.factors, *self.hosts), point, strict=True)
+        return {k: float(np.exp(max(x, 0.0) if k in self.factors else x)) for k, x in pairs}
+
+
 FACTORS = {"arithmetic": (2.0, 4.0), "attention": (2.0, 4.0), "streams": (2.0, 8.0), "latency": (2.0, 50.0)}
-"""Term of `slower` → where its two fits start, of which the better counts; 1 is the least."""
 HOSTS = {"step_s": (1e-3, 1e-3), "sequence_s": (1e-4, 1e-4), "rereads": (2.0, 1.0)}
-"""Term of `generations` → where its fits start. Rows of one sequence tell a step's host seconds, rows of a layer's
-share on eight chips a sequence's; models with and without grouped heads tell how a group's heads read the cache."""
+"""Of vLLM. Rows of one sequence tell a step's host seconds, rows of a layer's share on eight chips a sequence's; models
+with and without grouped heads tell how a group's heads read the cache."""
+ONE_FACTORS = {"products": (2.0, 4.0), "attention": (2.0, 4.0), "streams": (2.0, 8.0)}
+ONE_HOSTS = {"step_s": (1e-3, 1e-2)}
+"""Of llama.cpp: one sequence, whose products are of few rows, so that their bytes are slow: GPUs of 64 lanes ran
+kernels that were written for 32."""
+SLOWED = (
+    *(SlowedTerms("vllm@0.6", chip, generation, FACTORS, HOSTS)
+      for chip, generation in (("mi250", "cdna2"), ("mi300x", "cdna3"), ("max-1550", "xe-hpc"))),
+    *(SlowedTerms("llama-cpp", chip, generation, ONE_FACTORS, ONE_HOSTS, 120)
+      for chip, generation in (("mi250", "cdna2"), ("mi300x", "cdna3"))),
+)  # fmt: skip
+MOST = 10
+"""Rows of llama.cpp that a fit takes at most, evenly from all: they differ in few sizes."""
 
 
 def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
@@ -103,7 +135,7 @@ def batches(folder: Path, engine: str, chip: str) -> list[MeasuredRun]:
         except InputError:
             continue
         runs += [run for run in read if run.system == chip and release_of(run) == engine]
-    return runs
+    return runs[:: -(-len(runs) // MOST)] if engine == "llama-cpp" else runs
 
 
 def release_of(run: MeasuredRun) -> str:
@@ -123,16 +155,13 @@ def start_up(runs: Sequence[MeasuredRun]) -> float:
     return float(np.polyfit(lengths, [run.seconds for run in cold], 1)[1])
 
 
-def with_terms(engine: Engine, generation: str, terms: Mapping[str, float], start: float) -> Engine:
+def with_terms(engine: Engine, of: SlowedTerms, terms: Mapping[str, float], start: float) -> Engine:
     """The engine with other factors, host times and start-up on a generation; nothing is said of intervals."""
-    factors, host = ({k: v for k, v in terms.items() if k in names} for names in (FACTORS, HOSTS))
+    factors, host = ({k: v for k, v in terms.items() if k in names} for names in (of.factors, of.hosts))
     return replace(
-        engine, slower={**engine.slower, generation: factors}, generations={**engine.generations, generation: host},
-        starts={**engine.starts, generation: start},
+        engine, slower={**engine.slower, of.generation: factors},
+        generations={**engine.generations, of.generation: host}, starts={**engine.starts, of.generation: start},
     )  # fmt: skip
-
-
-Logs = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -149,42 +178,39 @@ class SlowedFit:
         return float(np.quantile(np.abs(self.logs), 0.8))
 
 
-def logs_of(runs: Sequence[MeasuredRun], generation: str, terms: Mapping[str, float], start: float) -> Logs:
+def logs_of(runs: Sequence[MeasuredRun], of: SlowedTerms, terms: Mapping[str, float], start: float) -> Logs:
     """log(predicted / measured) of batches with other terms."""
     engines = {run.where.engine for run in runs}
-    changed = {name: with_terms(engine_named(name), generation, terms, start) for name in engines}
+    changed = {name: with_terms(engine_named(name), of, terms, start) for name in engines}
     others = [replace(run, where=replace(run.where, engine=changed[run.where.engine])) for run in runs]
     pairs = zip(runs, predictions(others), strict=True)
     return np.array([np.log(float(span.expected) / run.seconds) for run, span in pairs if isinstance(span, Span)])
 
 
-def slowdowns(runs: Sequence[MeasuredRun], generation: str) -> SlowedFit:
+def slowdowns(runs: Sequence[MeasuredRun], of: SlowedTerms) -> SlowedFit:
     """The terms of a generation, the seconds of its cold start being fitted apart, before them."""
-    start, names = start_up(runs), (*FACTORS, *HOSTS)
-
-    def named(point: Logs) -> dict[str, float]:
-        return {k: float(np.exp(max(x, 0.0) if k in FACTORS else x)) for k, x in zip(names, point, strict=True)}
+    start = start_up(runs)
 
     def loss(point: Logs) -> float:
-        return float(np.mean(np.abs(logs_of(runs, generation, named(point), start))))
+        return float(np.mean(np.abs(logs_of(runs, of, of.named(point), start))))
 
     found = []
-    for first in np.log([*FACTORS.values(), *HOSTS.values()]).T:
+    for first in np.log([*of.factors.values(), *of.hosts.values()]).T:
         simplex = np.vstack([first, first + 0.6 * np.eye(len(first))])
-        options = {"maxfev": 400, "xatol": 0.01, "fatol": 0.0005, "initial_simplex": simplex}
+        options = {"maxfev": of.tried, "xatol": 0.01, "fatol": 0.0005, "initial_simplex": simplex}
         found.append(minimize(loss, first, method="Nelder-Mead", options=options))
-    terms = named(min(found, key=lambda best: float(best.fun)).x)
-    return SlowedFit(terms, start, logs_of(runs, generation, terms, start))
+    terms = of.named(min(found, key=lambda best: float(best.fun)).x)
+    return SlowedFit(terms, start, logs_of(runs, of, terms, start))
 
 
-def left_out(runs: Sequence[MeasuredRun], generation: str) -> Logs:
+def left_out(runs: Sequence[MeasuredRun], of: SlowedTerms) -> Logs:
     """Errors of batches whose model took no part."""
     models = [str(getattr(run.model, "name", run.model)) for run in runs]
     parts = []
     for name in dict.fromkeys(models):
         rest, out = ([r for r, m in zip(runs, models, strict=True) if (m == name) is same] for same in (False, True))
-        fit = slowdowns(rest, generation)
-        parts.append(logs_of(out, generation, fit.terms, fit.start))
+        fit = slowdowns(rest, of)
+        parts.append(logs_of(out, of, fit.terms, fit.start))
         print(f"# without {name}: median {median(parts[-1]):.1f} % of its {len(out)} rows", flush=True)
     return np.concatenate(parts)
 
@@ -257,21 +283,21 @@ def slower_values(folder: Path, apart: bool = False) -> dict[str, dict[str, floa
     apart: print the error with each model left out in turn too.
     """
     found: dict[str, dict[str, float]] = {}
-    name = ENGINES["vLLM"]
-    for chip, generation in SLOWED.items():
-        runs = batches(folder, name, chip)
-        fit = slowdowns(runs, generation)
-        factors, host = ({k: float(f"{fit.terms[k]:.3g}") for k in names} for names in (FACTORS, HOSTS))
+    for of in SLOWED:
+        name, generation = of.engine, of.generation
+        runs = batches(folder, name, of.chip)
+        fit = slowdowns(runs, of)
+        factors, host = ({k: float(f"{fit.terms[k]:.3g}") for k in names} for names in (of.factors, of.hosts))
         tables = {f"{name}.slower.{generation}": factors | {"within": float(f"{fit.within:.2f}")}}
         tables[f"{name}.generations.{generation}"] = host
-        print(f"# {chip}: {len(runs)} rows, median {median(fit.logs):.1f} %", flush=True)
+        print(f"# {name} on {of.chip}: {len(runs)} rows, median {median(fit.logs):.1f} %", flush=True)
         if fit.start:
             tables[f"{name}.starts"] = {generation: float(f"{fit.start:.1f}")}
         for table, values in tables.items():
             lines = "\n".join(f"{kind} = {value}" for kind, value in values.items())
             print(f"[{table}]\n{lines}\n", flush=True)
         if apart:
-            print(f"# each model left out: median {median(left_out(runs, generation)):.1f} %\n", flush=True)
+            print(f"# each model left out: median {median(left_out(runs, of)):.1f} %\n", flush=True)
         found |= tables
     return found
 

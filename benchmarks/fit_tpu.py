@@ -87,6 +87,8 @@ def main(argv: list[str]) -> None:
     if not (options.folder / TPU).is_file():
         parser.error(f"{options.folder}: no {TPU}")
     before = FILE.read_text(encoding="utf-8") if FILE.exists() else None
+    today = [s.error for s in scored(options.folder)]  # in this process, whose files fit_all.py records
+    print(f"today: median {100 * float(np.median(np.abs(today))):.1f} %")
     of = {float(share): scored_with(options.folder, float(share)) for share in SHARES}
     share = best(of)
     errors = []

@@ -42,11 +42,53 @@ def test_a_value_takes_the_place_of_another_and_nothing_else_moves() -> None:
 
 
 def test_a_release_is_a_row_of_the_releases() -> None:
-    assert fit_all.place_of("vllm") == ("engines.toml", "vllm")
-    assert fit_all.place_of("nemo.slower.hopper") == ("engines.toml", "nemo.slower.hopper")
-    assert fit_all.place_of("vllm@0.6.slower.cdna2") == ("releases.toml", "vllm.changes.before.slower.cdna2")
-    assert fit_all.place_of("vllm@0.6.generations.cdna3") == ("releases.toml", "vllm.changes.before.generations.cdna3")
-    assert fit_all.place_of("trtllm@0.9") == ("releases.toml", "trtllm.changes.before")
+    before = "vllm.changes.before"
+    assert fit_all.place_of("vllm") == ("engines.toml", "vllm", "")
+    assert fit_all.place_of("nemo.slower.hopper") == ("engines.toml", "nemo.slower.hopper", "")
+    assert fit_all.place_of("vllm@0.6.slower.cdna2") == ("releases.toml", f"{before}.slower.cdna2", "0.6")
+    assert fit_all.place_of("vllm@0.6.generations.cdna3") == ("releases.toml", f"{before}.generations.cdna3", "0.6")
+    assert fit_all.place_of("trtllm@0.9") == ("releases.toml", "trtllm.changes.before", "0.9")
+
+
+RELEASES = """\
+[[vllm.changes]]
+release = "0.14"
+before = { ahead = false }
+
+[[vllm.changes]]
+release = "0.8"
+[vllm.changes.before]
+step_s = 1.0
+
+[[vllm.changes]]
+release = "0.6"
+source = "a page"
+[vllm.changes.before]
+step_s = 2.0
+"""
+
+
+@pytest.mark.parametrize(("release", "changed"), [("0.6", "step_s = 1.0"), ("0.5", "step_s = 2.0")])
+def test_a_value_goes_to_the_row_of_the_next_change_that_has_a_table(
+    release: str, changed: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "releases.toml"
+    file.write_text(RELEASES)
+    fit_all.put_values(tmp_path, {f"vllm@{release}": {"step_s": 3.0}})
+    assert file.read_text() == RELEASES.replace(changed, "step_s = 3.0")
+
+
+def test_steps_that_do_not_run_keep_their_differences(tmp_path: Path) -> None:
+    place = ("vllm", "request_s")
+    today = fit_all.values_of(fit_all.PACKAGE / "engines" / "engines.toml")[place]
+    file = tmp_path / "constants.csv"
+    rows = [
+        fit_all.Reproduced(step, "engines/engines.toml", place, value, 0.5)
+        for step, value in (("servers", today), ("hosts", today), ("laws", 9.0))
+    ]
+    fit_all.write_differences(rows, file)
+    chosen = [step for step in fit_all.STEPS if step.name == "hosts"]
+    assert fit_all.earlier(file, chosen) == rows[:1]  # of another step, and of today's value
 
 
 def test_every_value_of_the_package_has_a_path() -> None:

@@ -75,10 +75,11 @@ h100_sxm,trtllm 9.9,mla_generation_module,bfloat16,bfloat16,fp8_block,16,8,1,409
 h100_sxm,nccl,9.9,all_reduce,8,1048576,0.05
 h100_sxm,nccl,9.9,all_reduce,,1048576,0.05
 """),
-    "e2e_static_batch_llm_inference_bench.csv": (2, """hardware,num_devices,framework,model,parallelism,in_len,out_len,batch_size,latency_s,throughput_tok_s,consistent,src
+    "e2e_static_batch_llm_inference_bench.csv": (3, """hardware,num_devices,framework,model,parallelism,in_len,out_len,batch_size,latency_s,throughput_tok_s,consistent,src
 Nvidia H100 GPU,1,vLLM,mistralai/Mistral-7B-v0.1,tensor,128,128,1,1.2,200,True,x
 Nvidia H100 GPU,4,vLLM,mistralai/Mistral-7B-v0.1,tensor,128,128,16,1.5,200,True,x
 Nvidia H100 GPU,1,llama.cpp,mistralai/Mistral-7B-v0.1,tensor,128,128,1,1.2,200,False,x
+Intel PVC GPU,1,llama.cpp,mistralai/Mistral-7B-v0.1,tensor,128,128,1,1.2,200,False,x
 """),
     "e2e_serving_silicon_aic.csv": (2, """origin,source,measured,image,model,system,backend,backend_version,precision,gemm_quant_mode,moe_quant_mode,isl,osl,concurrency,batch_size,tp_size,pp_size,attention_dp_size,moe_tp_size,moe_ep_size,ttft_ms,tpot_ms
 inferencex,x,x,x,zhipuai/GLM-5,b200_sxm,sglang,9,fp8,fp8,fp8,1024,256,8,8,8,1,0,1,8,300,15
@@ -107,7 +108,7 @@ meta-llama/Llama-2-7b-hf,H100-SXM,1,30,7,200,500,30,8
     "e2e_aws_neuron.csv": (1, """instance,chip,num_chips,tp_cores,model,batch,in_len,out_len,max_len,weight_storage,compute,neuron,ttft_p50_ms,ttft_p99_ms,tpot_p50_ms,tpot_p99_ms,output_tokens_per_s,path
 trn1.32xlarge,Trainium1,16,32,Llama-3-8B,1,1024,512,2048,bf16,bf16 matmul,2,50,50,9,9,100,x
 """),
-    "local_machines.csv": (2, """machine,gpu_cores,num_gpus,memory_gb,bandwidth_GBps_spec,engine,backend,build,model,params_b,quant,file_gib,test,n_prompt,n_gen,batch,depth,tok_per_s,std,power_w,source,quality
+    "local_machines.csv": (3, """machine,gpu_cores,num_gpus,memory_gb,bandwidth_GBps_spec,engine,backend,build,model,params_b,quant,file_gib,test,n_prompt,n_gen,batch,depth,tok_per_s,std,power_w,source,quality
 3090,,1,24,936,llama.cpp,CUDA,x,Llama-3-8B,8.03,F16,15,tg128,,128,1,0,50,,,x,x
 3090,,1,24,936,llama.cpp,CUDA,x,Llama-3-8B,8.03,F16,15,pp512,512,,1,0,3000,,,x,x
 3090,,4,24,936,llama.cpp,CUDA,x,Llama-3-8B,8.03,F16,15,pp512,512,,1,0,3000,,,x,x

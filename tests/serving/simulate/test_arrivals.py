@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
 from roofline.declared.spelling import seconds_named
+from roofline.engines.engine import engine_named
 from roofline.serving.simulate.load.arrivals import Arrivals, AtOnce, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.serving.simulate.load.lengths import Fixed, Lognormal, Uniform
 from roofline.serving.simulate.load.workload import ARRAYS, Prefixes, Requests, Workload, joined
@@ -233,3 +235,18 @@ def test_times(text: str, seconds: float) -> None:
 def test_no_times(text: object) -> None:
     with pytest.raises(InputError, match="a time such as 1s or 200ms"):
         seconds_named("think", text)
+
+
+def test_prompts_that_wait_are_prepared_beside_the_steps() -> None:
+    """200 prompts sent at once: a front end that is faster than the model is no limit, a slower one is the only one."""
+
+    def rate(seconds: float) -> float:
+        engine = replace(engine_named("vllm"), request_s=seconds, request_token_s=0.0)
+        s = rl.simulate(
+            "meta-llama/Llama-3.1-8B", on="h100-sxm", engine=engine, input=2000, output_tokens=20, arrivals="at-once",
+            requests=200, input_cv=0.0, output_cv=0.0,
+        )  # fmt: skip
+        return float(s.requests_per_second)
+
+    assert rate(0.01) == pytest.approx(rate(0.0), rel=0.05)
+    assert rate(0.5) == pytest.approx(2.0, rel=0.05)

@@ -35,15 +35,15 @@ SGLang's router, `balance_abs_threshold` (docs.sglang.ai, router).
 def sent(blocks: Iterator[Requests], engine: Engine, opening: bool = False) -> Iterator[Request]:
     """The requests of a stream, one by one; the scheduler sees each after the engine's front-end delay.
 
-    `opening`: all are sent at once, and one front end prepares them one after another.
+    `opening`: all are sent at once, and one front end prepares them one after another, beside the steps of the model.
     """
-    number = 0
+    number, prepared = 0, 0.0
     for block in blocks:
         columns = (block.arrival, block.input, block.output, block.prefix, block.shared, block.kept)
         chains = block.chains
         for i, (time, new, out, prefix, shared, kept) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
-            request = Request(number, time, time + engine.before(new), new, out)
-            request.hosted = request.ready - time if opening and number else 0.0
+            prepared = float(engine.before(new)) + (prepared if opening else 0.0)
+            request = Request(number, time, time + prepared, new, out)
             request.prefix, request.shared, request.kept = prefix, shared, kept
             if chains is not None and chains[i]:
                 request.chain, request.shared = chains[i], block.chain_tokens
