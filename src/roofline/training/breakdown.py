@@ -152,7 +152,7 @@ def crossed(e: TrainingEstimate) -> Mapping[str, str]:
 
 
 def hops(e: TrainingEstimate) -> Mapping[str, int]:
-    """Switches on the longest way of a message of each axis; where a network has rails, to another rail first inside."""
+    """Switches on the longest way of a message of each axis; over rails with that inside of the node."""
     layout, cluster, ways = e.asked.layout, e.deployment.cluster, dict[str, int]()
     for axis in crossed(e):
         stride = int(layout.stride(axis))
