@@ -82,3 +82,69 @@ def test_a_file_says_the_oversubscription() -> None:
     levels[1]["oversubscription"] = 0.5
     with pytest.raises(rl.InputError, match="oversubscription"):
         cluster_from("mine", {"chip": "h100-sxm", "levels": levels})
+
+
+# -- rails ---------------------------------------------------------------------------------------------------------
+def _of_rails(rails: bool) -> Cluster:
+    """Nodes of 8, 32 of them on each switch of a rail, a spine with half of the links."""
+    return Cluster(
+        "x", "h100-sxm",
+        (
+            Level("node", 8, 450e9, 1e-6, "switch"), Level("unit", 32, 50e9, 5e-6, "network", rails=rails),
+            Level("spine", 4, 25e9, 7e-6, "network", oversubscription=2.0),
+        ),
+    )  # fmt: skip
+
+
+def test_what_stays_on_a_rail_is_as_without() -> None:
+    """Every eighth chip, for any op, and rings, which keep to their rails."""
+    for op in ("all_to_all", "all_reduce", "all_gather", "p2p"):
+        assert collective(op, 1e8, 32, _of_rails(True), stride=8) == collective(op, 1e8, 32, _of_rails(False), stride=8)
+    for op in ("all_reduce", "all_gather", "reduce_scatter"):
+        assert collective(op, 1e8, 256, _of_rails(True)) == collective(op, 1e8, 256, _of_rails(False))
+
+
+def test_an_exchange_goes_to_the_rail_inside_the_node_first() -> None:
+    """Both levels' latencies, and the longer of both transfers: 7/8 of the bytes inside, 3/4 over the rails."""
+    own = collective("all_to_all", 1e9, 32, _of_rails(True))
+    inside, along = (collective("all_to_all", 1e9, n, _of_rails(True), stride=s) for n, s in ((8, 1), (4, 8)))
+    assert own.fixed == pytest.approx(inside.fixed + along.fixed)
+    assert own.expected == pytest.approx(own.fixed + max(inside.expected - inside.fixed, along.expected - along.fixed))
+    small = [collective("all_to_all", 1e3, 32, _of_rails(rails)).expected for rails in (True, False)]
+    assert small[0] >= small[1]  # without rails it may go straight
+
+
+def test_a_send_to_another_rail_crosses_the_node_too() -> None:
+    """Twelve chips further is another place of its node; sixteen is the same."""
+    sends = {s: [collective("p2p", 1e6, 2, _of_rails(r), stride=s) for r in (True, False)] for s in (12, 16)}
+    assert sends[16][0] == sends[16][1]
+    node = collective("p2p", 1e6, 2, _of_rails(True), stride=1)
+    assert sends[12][0].fixed == pytest.approx(sends[12][1].fixed + node.fixed)
+    assert sends[12][0].expected > sends[12][1].expected
+
+
+def test_breakdown_counts_the_switches_of_each_axis() -> None:
+    """In a node one; on a rail one, and one more to another rail; leaf, spine and leaf are three."""
+
+    def hops(layout: str, rails: bool = True, model: str = "meta-llama/Llama-3.1-8B") -> dict[str, int]:
+        e = rl.train(model, batch=1024, tokens=1024, on=_of_rails(rails), layout=layout)
+        return dict(rl.breakdown(e).hops)
+
+    assert hops("tp=8,sp,dp=32,zero=1") == {"tp": 1, "dp": 1}
+    assert hops("tp=8,sp,dp=128,zero=1") == {"tp": 1, "dp": 3}
+    assert hops("tp=8,sp,pp=4,dp=8,zero=1") == {"tp": 1, "pp": 1, "dp": 1}
+    mixture = "Qwen/Qwen3-30B-A3B"
+    assert hops("dp=256,ep=32,zero=1", model=mixture)["ep"] == 2
+    assert hops("dp=256,ep=32,zero=1", rails=False, model=mixture)["ep"] == 1
+    assert hops("dp=256,ep=8,zero=1", model=mixture)["ep"] == 1
+
+
+def test_a_file_says_its_rails() -> None:
+    levels = [
+        {"name": "node", "size": 8, "kind": "switch"},
+        {"name": "unit", "size": 32, "kind": "network", "bandwidth_gbs": 50, "rails": True},
+    ]
+    assert cluster_from("mine", {"chip": "h100-sxm", "levels": levels}).levels[1].rails
+    levels[0]["rails"] = True
+    with pytest.raises(rl.InputError, match="rails"):
+        cluster_from("mine", {"chip": "h100-sxm", "levels": levels})

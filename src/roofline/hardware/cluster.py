@@ -48,7 +48,9 @@ class Level:
 
     `kind`: switch (all pairs at full speed), mesh (a link for each pair), ring, torus (of `axes`), pcie (through the
     host), network (between nodes). `in_switch`: the switch can add and multicast (NVLink SHARP). `oversubscription`: a
-    chip's links over its share of the links above, where all send at once; `bandwidth` is that share.
+    chip's links over its share of the links above, where all send at once; `bandwidth` is that share. `rails`:
+    chips at the same place of each inner part have switches of their own, so that what goes to another place crosses
+    the inner level first (NCCL's PXN; rail-only networks, arXiv:2307.12169).
     """
 
     name: str
@@ -59,6 +61,7 @@ class Level:
     in_switch: bool = False
     axes: tuple[int, ...] = ()
     oversubscription: float = 1.0
+    rails: bool = False
 
     def __post_init__(self) -> None:
         where = self.name if isinstance(self.name, str) and self.name else "level"
@@ -77,6 +80,10 @@ class Level:
             raise InputError(f"{where}.in_switch", self.in_switch, "true or false")
         if self.in_switch and self.kind not in ("switch", "network"):
             raise InputError(f"{where}.in_switch", self.in_switch, f"false on a {self.kind}, which has no switch")
+        if not isinstance(self.rails, bool):
+            raise InputError(f"{where}.rails", self.rails, "true or false")
+        if self.rails and self.kind != "network":
+            raise InputError(f"{where}.rails", self.rails, f"false on a {self.kind}: rails are of a network")
         if self.axes and self.kind != "torus":
             raise InputError(f"{where}.axes", self.axes, "no axes but on a torus")
         whole = all(isinstance(a, int) and not isinstance(a, bool) and a > 0 for a in self.axes)
@@ -139,6 +146,25 @@ class Cluster:
     def chips(self) -> int:
         """Number of chips: the product of the sizes, or `count`."""
         return math.prod(level.size for level in self.levels) if self.count is None else self.count
+
+    def to_rails(self, part: LevelPart, stride: int) -> LevelPart | None:
+        """The level inside of one with rails that is crossed first on the way to the chip `stride` places further; None
+        where that is on the same rail, or there are no rails."""
+        at = self.levels.index(part.level) if part.level in self.levels else 0
+        inside = math.prod(level.size for level in self.levels[:at])
+        if not (part.level.rails and at and stride % inside):
+            return None
+        return level_part(self.levels[at - 1], 2)
+
+    def switches(self, part: LevelPart, over: LevelPart | None = None) -> int:
+        """Switches on the longest way over a level: one of a node or a rail, two more for each network above.
+
+        `over`: the level that is crossed first, to another rail.
+        """
+        networks = [level for level in self.levels if level.kind == "network"]
+        if part.level in networks:
+            return 2 * networks.index(part.level) + 1 + (0 if over is None else self.switches(over))
+        return int(part.level.kind == "switch")
 
     def span(self, n: int, stride: int = 1) -> tuple[LevelPart, ...]:
         """The levels that a group of n chips crosses, innermost first; none for one chip.
@@ -225,7 +251,7 @@ def _boxes(axes: tuple[int, ...], count: int) -> tuple[tuple[int, ...], ...]:
 _CLUSTER = ("name", "chip", "levels", "source", "date", "aliases", "note")
 _BOX = (*_CLUSTER, "network", "before")
 _POD = ("name", "of", "source", "date", "aliases", "note")
-_LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes", "oversubscription")
+_LEVEL = ("name", "size", "bandwidth_gbs", "latency_us", "kind", "in_switch", "axes", "oversubscription", "rails")
 
 
 def cluster_from(id: str, table: object) -> Cluster:
@@ -309,7 +335,9 @@ def _level(where: str, row: object, chip: Chip | None) -> Level:
     axes = row.get("axes", [])
     if not isinstance(axes, list):
         raise InputError(f"{where}.axes", axes, "a list of whole numbers")
-    return Level(**given, in_switch=row.get("in_switch", False), axes=tuple(axes))
+    return Level(
+        **given, in_switch=row.get("in_switch", False), axes=tuple(axes), rails=row.get("rails", False)
+    )  # fmt: skip
 
 
 # -- finding -------------------------------------------------------------------------------------------------------

@@ -298,7 +298,8 @@ def route(op: str, ranks: int, stride: int, cluster: Cluster, software: str, rou
     if not parts:
         return None
     if op == "p2p":
-        parts = (*parts[:-1], alone_above(parts[-1], stride, cluster))
+        first = cluster.to_rails(parts[-1], stride)
+        parts = (*([] if first is None else [first]), alone_above(parts[-1], stride, cluster))
     crossing, landing = 1.0, 0.0
     if routing is not None:
         crossing, landing = routing.sent(ranks // parts[0].count), routing.sent(ranks)
@@ -396,7 +397,10 @@ def _ways(op: str, parts: tuple[LevelPart, ...], chip: str, software: str, cross
         op = "all_to_all"
     library = software if software in LIBRARIES else "nccl"
     if op == "p2p":
-        yield hop(op, 1.0, replace(parts[-1], count=2), chip, library)
+        last = hop(op, 1.0, replace(parts[-1], count=2), chip, library)
+        yield last if len(parts) == 1 else Levels((hop(op, 1.0, parts[0], chip, library),), last)
+    elif len(parts) > 1 and op == "all_to_all" and parts[-1].level.rails:
+        yield _by_level(op, 1.0, parts, chip, software, crossing)
     elif len(parts) > 1:
         everyone = level_part(replace(parts[-1].level, kind="network", axes=(), in_switch=False), _count(parts))
         yield hop(op, 1.0, replace(everyone, bandwidth=min(p.bandwidth for p in parts)), chip, library)
@@ -534,15 +538,16 @@ def collective(
 ) -> Transfer:  # fmt: skip
     """The time of one collective among `ranks` chips of a cluster, every `stride`-th; sizes as nccl-tests counts them.
 
-    Within one level it is the law. Across levels it is the faster of one ring over all at the slowest bandwidth and
-    of the op done level by level (`hierarchical_bytes`). `software` names the engine whose own all-reduce may be
-    faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release), or the
-    library that runs all of them: nccl, or pytorch, whose ranks also wait for one another.
-    Outside a CUDA graph it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and
-    `combine` are expert parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their
-    experts; `routing` says how many ranks and nodes a token goes to, to each once: with evenly loaded experts no
-    exchange moves less. Where it is not given, how much stays on a rank is up to the router, and the floor is 0. Zero
-    bytes or one rank take no time. Arrays broadcast, and each group of ranks is understood once.
+    Within one level it is the law. An all-to-all over rails is done level by level: inside to the chip on the rail of
+    its destination, then along that rail. Across other levels it is the faster of one ring over all at the slowest
+    bandwidth and of the op done level by level (`hierarchical_bytes`). `software` names the engine whose own all-reduce
+    may be faster than NCCL's (vllm, trtllm, sglang; `vllm-eager` outside a CUDA graph; `vllm 0.14.0` for one release),
+    or the library that runs all of them: nccl, or pytorch, whose ranks also wait for one another. Outside a CUDA graph
+    it has no choice: the host's launches are in its time, and not in NCCL's. `dispatch` and `combine` are expert
+    parallelism's exchanges by DeepEP, size the bytes that a rank's tokens have for all their experts; `routing` says
+    how many ranks and nodes a token goes to, to each once: with evenly loaded experts no exchange moves less. Where it
+    is not given, how much stays on a rank is up to the router, and the floor is 0. Zero bytes or one rank take no time.
+    Arrays broadcast, and each group of ranks is understood once.
 
     Raises InputError for an op or a group there is not, or a negative size.
     """

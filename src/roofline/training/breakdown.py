@@ -52,14 +52,14 @@ class Breakdown(Result):
     sends included (the pipeline bubble). `reduction`, `gathering`: exposed communication between replicas. `update`:
     the optimizer. `second`: forward passes of a frozen second model. `stragglers`: for the slowest rank. `between`: the
     rest of the step: time between two steps. `beside`: `exposed`, `host` and `slowed` together, by pass. `levels`: the
-    outermost level of the network that each axis crosses.
+    outermost level of the network that each axis crosses. `hops`: the switches on the longest way of its messages.
     """
 
     SCHEMA: ClassVar[str] = "roofline.breakdown/1"
     FIGURES: ClassVar[Units] = {
         "stage": "", "total": "s", "phases": "s", "exposed": "s", "slowed": "s", "waiting": "s", "reduction": "s",
         "gathering": "s", "update": "s", "second": "s", "stragglers": "s", "between": "s", "beside": "s", "host": "s",
-        "levels": "", "ops": "",
+        "levels": "", "hops": "", "ops": "",
     }  # fmt: skip
 
     stage: int
@@ -76,6 +76,7 @@ class Breakdown(Result):
     levels: Mapping[str, str] = field(default_factory=dict)
     second: float = 0.0
     stragglers: float = 0.0
+    hops: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def phases(self) -> Mapping[str, float]:
@@ -138,7 +139,7 @@ def breakdown(e: TrainingEstimate, stage: int | None = None) -> Breakdown:
     return Breakdown(
         chosen.number, times, exposed, _rounded(slowed, e), waiting, float(e.reduction.expected),
         float(e.gathering.expected), float(e.update.expected), _rounded(between(e) - float(e.late), e), beside,
-        host, crossed(e), float(e.second.expected), float(e.late),
+        host, crossed(e), float(e.second.expected), float(e.late), hops(e),
     )  # fmt: skip
 
 
@@ -148,6 +149,18 @@ def crossed(e: TrainingEstimate) -> Mapping[str, str]:
     degrees = {axis: int(getattr(layout, axis)) for axis in ("tp", "cp", "ep", "dp", "pp")}
     spans = {axis: cluster.span(n, int(layout.stride(axis))) for axis, n in degrees.items() if n > 1}
     return {axis: parts[-1].level.name for axis, parts in spans.items() if parts}
+
+
+def hops(e: TrainingEstimate) -> Mapping[str, int]:
+    """Switches on the longest way of a message of each axis; over rails with that inside of the node."""
+    layout, cluster, ways = e.asked.layout, e.deployment.cluster, dict[str, int]()
+    for axis in crossed(e):
+        stride = int(layout.stride(axis))
+        parts = cluster.span(int(getattr(layout, axis)), stride)
+        another = axis in ("ep", "pp")  # an exchange and a send may go to any rail; rings keep to theirs
+        over = cluster.to_rails(parts[-1], stride) if another else None
+        ways[axis] = cluster.switches(parts[-1], over)
+    return ways
 
 
 def between(e: TrainingEstimate) -> float:

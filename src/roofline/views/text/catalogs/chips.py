@@ -149,6 +149,7 @@ def _links(level: Level) -> str:
     axes = f" of {'×'.join(map(str, level.axes))}" if level.axes else ""
     adds = ", adds in the switch" if level.in_switch else ""
     over = f", oversubscribed {level.oversubscription:g} : 1" if level.oversubscription > 1 else ""
+    adds += ", rails" if level.rails else ""
     speed = f"{si(level.bandwidth, 'B/s')} per chip and direction"
     return f"{level.kind}{axes}, {speed}, {seconds(level.latency)}{over}{adds}"
 
