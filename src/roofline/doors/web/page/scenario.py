@@ -76,6 +76,7 @@ DEMAND = MappingProxyType({
     "tpot": "demandTpot",
 })  # fmt: skip
 """Of people who ask: how many at once or a day, for what, and how fast they read, which replaces a limit on TPOT."""
+SEARCHED = MappingProxyType({"seconds": "searchSeconds", "power": "siteWatts"})
 ITS_RECIPE = ("precision", "engine")
 """Server settings that training requests leave out, as the training recipe determines them."""
 ASKS: Mapping[str, Ask] = MappingProxyType({
@@ -101,7 +102,7 @@ ASKS: Mapping[str, Ask] = MappingProxyType({
     "launch": Ask("launch", LOADED, {"launcher": "launcher"}),
     "report": Ask("report", LOADED, {"batch": "in_flight"}),
     "simulate": Ask("simulate", more={"requests": "simulated", "seed": "seed"}, without=("pools", "slo")),
-    "search": Ask("search", more={"seconds": "searchSeconds", "power": "siteWatts"}, without=("pools", "layout", *DEGREES)),
+    "search": Ask("search", more=SEARCHED, without=("pools", "layout", *DEGREES)),
     "advice": Ask("advice", LOADED, {"batch": "in_flight"}),
     "answer": Ask("answer", ("where", "load", "slo", "images", "bill")),
     "machines": Ask("machines", ("where", "slo", "images", "bill"), DEMAND, without=("on",)),

@@ -9,7 +9,7 @@ import { advised } from "./take.js";
 import { between, decimals, localised, make, share, si, t, time, usd, whole } from "./words.js";
 
 export async function training(node, s, signal, changed) {
-  const fields = make("div", { class: "pair" }, number("trainBatch", t("sequences"), 1, 1e6, changed), number("trainTokens", t("tokenseach"), 1, 1e7, changed));
+  const fields = make("div", { class: "pair" }, number("trainBatch", t("sequences"), 1, 1e6, changed), number("trainTokens", t("tokenseach"), 1, 1e7, changed), number("sitePower", t("sitewatts"), 0, 1e12, changed));
   const top = panel(t("training"), "", fields);
   if (!document.querySelector("#view #more-trainBatch")) node.replaceChildren(top);
   const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), [`${e.deployment.layout}: `, fitted(e.memory.fits)], "bars");
