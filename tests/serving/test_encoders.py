@@ -175,6 +175,10 @@ def test_its_chips_are_paid_for_and_the_server_has_no_tower(model: rl.Model) -> 
     assert s.memory.weights == 2 * (model.parameters - towers)
     assert s.encoder.deployment.chip.id == "l40s"
     assert s.to_dict()["encoder"]["replicas"] == 2
+    columns = s.columns()
+    assert columns["encoder_wait"] == [s.encoder.wait]
+    assert columns["encoder_encode_floor"] == [s.encoder.encode.floor]
+    assert columns["fits"] == [True]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ towers; it sees a request when its embeddings have arrived.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -21,7 +21,7 @@ from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.groups import EncoderReplicas, Load, Where
 from roofline.declared.maths import Count, most
-from roofline.declared.result import Figured, Units
+from roofline.declared.result import Figured, Leaf, Units, leaves_of
 from roofline.engines.engine import Engine
 from roofline.inference.cost.bill import Bill
 from roofline.inference.cost.busy import busy_of, ranks_of
@@ -77,6 +77,12 @@ class EncoderPool(Figured):
     rate: Count
     behind: Count = inf
     """Requests of a closed loop that are behind the pool; the others are in it, so that its queue varies as they do."""
+
+    def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
+        """Its numbers as columns, such as `encoder_wait`."""
+        for part, own in self.FIGURES.items():
+            if part not in ("deployment", "engine", "memory"):
+                yield from leaves_of(f"{name}_{part}", self.figure(part), own)
 
     @property
     def deployment(self) -> Deployment:

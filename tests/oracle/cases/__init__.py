@@ -37,6 +37,7 @@ ELSEWHERE = {
     "gigachat3_5": "test_gigachat.py",
     "internlmxcomposer2": "index_corpus.json", "minicpmo": "test_remote_towers.py",
     "minicpmv": "test_remote_towers.py", "molmo": "test_remote_towers.py", "phi4mm": "test_remote_towers.py",
+    "plamo3": "test_served_dense.py", "spark2_5": "test_served_dense.py",
     "stablelm_epoch": "index_corpus.json", "unlimited_ocr_text": "test_unlimited_ocr.py",
 }  # fmt: skip
 

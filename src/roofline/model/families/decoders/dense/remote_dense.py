@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.attention import attention, layer_windows, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp
-from roofline.model.families.blocks.layers import causal_lm, layer
+from roofline.model.families.blocks.layers import causal_lm, layer, stack
 from roofline.model.families.blocks.norms import layer_norm, rms
 from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.decoders.dense.gpt import phi3
@@ -43,6 +43,20 @@ def internlm2(c: Config) -> Model:
 def pangu_embedded(c: Config) -> Model:
     """openPangu Embedded (arXiv:2505.22375): Llama with biased attention."""
     return _llama(c, dims(c), bias=c.flag("bias", True))
+
+
+@family("spark2_5")
+def spark2_5(c: Config) -> Model:
+    """Spark X2.5 (mlx-lm 0.32.2, spark2_5.py): a gate for each head, and three layers with a window to one without."""
+    d = dims(c)
+    if c.flag("attention_bias"):
+        raise c.error("attention_bias", "false: its gates have no bias here")
+    c.flag("headwise_attn_output_gate", True), c.text("gate_attn_act_mode", "sigmoid", ("sigmoid",))
+    ffn = mlp(d.width, c.size("intermediate_size"), activation(c, default="gelu"), bias=c.flag("mlp_bias"))
+    windows = layer_windows(c, d.layers, lambda i: i % 4 != 3)
+    turned = {w: rotary(c, d.head_dim, layer_type=f"{'sliding' if w else 'full'}_attention") for w in windows}
+    mixers = windowed(windows, lambda window: attention(d, rotary=turned[window], gates=d.heads, window=window))
+    return causal_lm(c, d.width, stack(d.width, mixers, ffn), tied=True)
 
 
 @family("solar")

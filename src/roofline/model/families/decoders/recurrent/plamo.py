@@ -1,14 +1,15 @@
-"""PLaMo (Preferred Networks): PLaMo 1, parallel layers, and PLaMo 2, state spaces between windows."""
+"""PLaMo (Preferred Networks): PLaMo 1, parallel layers; PLaMo 2, state spaces between windows; PLaMo 3, windows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from roofline.model.config import Config
-from roofline.model.families.blocks.attention import attention, rotary
+from roofline.model.families.blocks.attention import attention, rotary, windowed
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import causal_lm, parallel_layer, stack
-from roofline.model.families.blocks.norms import layer_norm_of_each_head, rms
+from roofline.model.families.blocks.norms import layer_norm_of_each_head, per_head, rms
 from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import family
@@ -43,6 +44,21 @@ def plamo2(c: Config) -> Model:
 
     ffn = mlp(d.width, c.size("intermediate_size"), "silu")
     return causal_lm(c, d.width, stack(d.width, [mixer(i) for i in range(d.layers)], ffn, after=True), tied=True)
+
+
+@family("plamo3")
+def plamo3(c: Config) -> Model:
+    """PLaMo 3 (mlx-lm 0.32.2, plamo3.py): norms on both sides, and every eighth layer sees all; the others a window.
+
+    A query sees `window_size` tokens and its own.
+    """
+    d, every = dims(c, head_dim=128), c.size("sliding_window_pattern", 8)
+    window = c.size("sliding_window", c.size("window_size", 2048)) + 1
+    c.mark_read("window_size", "rope_local_theta", "linear_type", "image_feature_size", "image_proj_type")
+    limits = [None if (i + 1) % every == 0 else window for i in range(d.layers)]
+    mixer = partial(attention, d, rotary=rotary(c, d.head_dim), qk_norm=per_head)
+    ffn = mlp(d.width, c.size("intermediate_size"), "silu")
+    return causal_lm(c, d.width, stack(d.width, windowed(limits, mixer), ffn, after=True), tied=True)
 
 
 def _scaled(name: str, heads: int, dim: int) -> Norm:
