@@ -18,7 +18,7 @@ from roofline.kernels import law
 from roofline.kernels.constants import FOLDER, Constants, constants_for
 from roofline.kernels.kernels import KERNELS
 from roofline.kernels.law import RECORDS
-from roofline.kernels.target import CALIBRATED, Target, path_of
+from roofline.kernels.target import CALIBRATED, Target, path_of, roof_of
 from roofline.model.formats import FORMATS
 from roofline.work.lower import lower
 from roofline.work.ops import NAMES, Backward, Communicate
@@ -196,3 +196,17 @@ def test_a_chip_without_the_arithmetic_runs_the_weights_alone_where_its_engine_h
     ):  # fmt: skip
         with pytest.raises(rl.InputError):
             rl.estimate("Qwen/Qwen3-8B", step, on=on, engine=engine, precision=precision).time  # noqa: B018
+
+
+def test_attention_that_hides_nothing_is_padded_by_no_more_keys_than_there_are() -> None:
+    """The padding of a causal mask is its diagonal's; where every query sees every key there is none."""
+    roof, constants = roof_of(chip_named("gb200"), "bf16"), law.PrefillLaw(fixed=0.0, tail=0.0)
+    sizes = {"batch": 4, "new": 512, "cached": 0, "heads": 16, "kv_heads": 16, "key": 64, "value": 64, "window": 0,
+             "q": 2, "kv": 2}  # fmt: skip
+
+    def seconds(pad: float, pairs: int) -> float:
+        c = dataclasses.replace(constants, pad=pad)
+        return float(law.prefill_seconds(**sizes, chip=roof, c=c, pairs=pairs, reach=512))
+
+    assert seconds(600.0, 512 * 512) == seconds(0.0, 512 * 512)
+    assert seconds(600.0, 512 * 513 // 2) > seconds(0.0, 512 * 513 // 2)

@@ -24,6 +24,7 @@ import fit_engines
 import fit_training
 import measured_mlperf
 import measured_serving as serving
+import measured_traffic
 import measured_training as training
 
 
@@ -374,3 +375,10 @@ def test_pools_of_unknown_size_and_unanswered_requests_are_left_out(line: str, w
     with pytest.raises(serving.LeftOutError) as error:
         read(serving.POOLS, POOLS + line)
     assert why in error.value.why
+
+
+def test_a_command_tells_the_settings_that_the_engine_has_words_for() -> None:
+    command = "vllm serve a/b -tp 2 --async-scheduling --max-num-batched-tokens=16384 --max-model-len 32768"
+    told = measured_traffic.with_flags("vllm@0.11", command)
+    assert told == "vllm@0.11(async_scheduling=1,max_num_batched_tokens=16384)"
+    assert measured_traffic.with_flags("sglang", "python3 -m sglang.launch_server --tp 8") == "sglang"
