@@ -31,7 +31,7 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import Engine, engine_named
 from roofline.measured.accuracy.csvs import cells
 from roofline.measured.accuracy.measurements import MeasuredRun
-from roofline.training.replicas.stragglers import NODE, late
+from roofline.training.replicas.stragglers import NODE, deviations
 
 Values = NDArray[np.float64]
 FITTED = {
@@ -120,7 +120,7 @@ def predicted(sample: Sequence[FitRow], kinds: Sequence[str], factors: Values, s
     """Seconds at factors, with the scatter of ranks and the host's seconds between steps."""
     base = np.array([r.seconds for r in sample])
     slopes = np.array([[r.slopes[kind] for kind in kinds] for r in sample]).reshape(len(sample), len(kinds))
-    beyond = np.maximum(0.0, late(np.array([r.chips for r in sample], float)) - late(NODE))
+    beyond = np.maximum(0.0, deviations(np.array([r.chips for r in sample], float)) - deviations(NODE))
     seconds: Values = (base + slopes @ (factors - 1)) * (1 + scale[0] * beyond) + scale[1]
     return seconds
 

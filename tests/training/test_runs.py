@@ -12,7 +12,7 @@ from roofline.engines.engine import engine_named, trainers
 from roofline.inference.contention import Contention, contention_on
 from roofline.inference.settings import setup
 from roofline.inference.span import Span
-from roofline.training.replicas.stragglers import late, waiting_of
+from roofline.training.replicas.stragglers import deviations, waiting_of
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 
@@ -137,7 +137,7 @@ def test_the_slowest_of_many_ranks() -> None:
     target = setup(
         rl.load(LLAMA), on="h100-sxm", engine=replace(engine_named("none"), scatter=0.05, between_s=0.01)
     ).target
-    assert late(512) - late(8) == pytest.approx(3.532 - 2.039, abs=1e-3)
+    assert deviations(512) - deviations(8) == pytest.approx(3.532 - 2.039, abs=1e-3)
     assert waiting_of(seconds(2.0), 512, target).expected == pytest.approx(0.05 * 1.4928 * 2 + 0.01, rel=1e-3)
     assert waiting_of(seconds(2.0), 4, target).expected == 0.01
 
