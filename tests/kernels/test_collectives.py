@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -332,3 +334,22 @@ def test_ranks_of_pytorch_wait_for_one_another(chip: str) -> None:
 def test_pytorch_measured_on_no_such_chip_is_its_nccl() -> None:
     node = cluster_named("8xb200")
     assert collective("all_reduce", 1e6, 8, node, software="pytorch") == collective("all_reduce", 1e6, 8, node)
+
+
+def test_constants_of_another_file_hold_while_they_are_asked_for(tmp_path: Path) -> None:
+    """`benchmarks/measured_collectives.py` judges intervals by constants fitted without the sizes that it judges."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    from measured_collectives import constants_from
+    from roofline.kernels import links
+
+    def seconds() -> float:
+        return float(links.measured("a100-sxm-80gb", "switch", "all_reduce", "nccl", 8).alpha)  # type: ignore[union-attr]
+
+    shipped, other = seconds(), tmp_path / "other.toml"
+    other.write_text(
+        "[a100-sxm-80gb.switch.all_reduce.nccl]\nranks = [8]\nalpha = [1.0]\nshare = [0.5]\nsharp = 1\n"
+        "low = 0.9\nhigh = 1.1\nlow_small = 0.9\nhigh_small = 1.1\n"
+    )
+    with constants_from(other):
+        assert seconds() == 1.0
+    assert seconds() == shipped < 1e-3
