@@ -6,6 +6,7 @@ bandwidth, and a queue played out request by request.
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 import roofline as rl
 from roofline.declared.groups import EncoderReplicas, Where
 from roofline.serving.encoders import Encoders, encoders_of
+from roofline.serving.simulate.checkpoint import Ledger
+from roofline.serving.simulate.recorder import Row
 
 VISION = "Qwen/Qwen3-VL-8B-Instruct"
 IMAGES: dict[str, Any] = {"images": 2, "image_size": "1024x768"}
@@ -144,6 +147,46 @@ def test_two_pools_are_simulated_behind_it(model: rl.Model) -> None:
         formula = rl.pools(model, prefills=1, decodes=1, **asked, **load)
         assert run.ttft.mean == pytest.approx(formula.ttft.expected, rel=0.12)
         assert run.requests_per_second == pytest.approx(formula.requests_per_second, rel=0.12)
+
+
+class Killed(Exception):  # noqa: N818
+    """A simulation was killed after a checkpoint."""
+
+
+class Rows(Ledger):
+    """Rows of a simulation, which is killed at a number of them, or goes on from a checkpoint."""
+
+    def __init__(self, state: Any = None, killed: float = float("inf")) -> None:
+        self.rows: list[Row] = []
+        self.state, self.killed = state, killed
+
+    def __call__(self, row: Row) -> None:
+        self.rows.append(row)
+
+    def begin(self, fingerprint: str) -> Any:
+        return self.state
+
+    def due(self, rows: int) -> bool:
+        return rows >= self.killed
+
+    def save(self, state: Any) -> None:
+        self.state = json.loads(json.dumps(state))
+        raise Killed
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 12}, {"rate": 4.0}, {"concurrency": 12, "prefill_layout": "tp=1"}])
+def test_a_killed_simulation_goes_on_with_the_queue_as_it_was(model: rl.Model, load: dict[str, Any]) -> None:
+    asked = {"on": "h100-sxm", "encoders": 2, "encoder_on": "l40s", "requests": 300, **LENGTHS, **IMAGES, **load}
+    whole, first = Rows(), Rows(killed=120)
+    uninterrupted = rl.simulate(model, **asked, written=whole)
+    with pytest.raises(Killed):
+        rl.simulate(model, **asked, written=first)
+    second = Rows(first.state)
+    resumed = rl.simulate(model, **asked, written=second)
+    assert [*first.rows, *second.rows] == whole.rows
+    assert resumed.encoder is not None
+    assert uninterrupted.encoder is not None
+    assert resumed.encoder.wait == uninterrupted.encoder.wait
 
 
 def test_requests_in_the_pool_and_behind_it_are_those_of_little_s_law(model: rl.Model) -> None:
