@@ -304,6 +304,11 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 off by default, that prompts are split."""
 
 
+BALANCED = 60
+"""Assumed `timeout_iters` of TensorRT-LLM's attention data parallelism with `enable_balance`, which no table has: as in
+NVIDIA's own page for DeepSeek-R1 (docs/source/developer-guide/perf-overview.md) and in its scripts of InferenceMAX."""
+
+
 @dataclass(frozen=True)
 class Trial:
     """A contest run in one of the ways: one of its replicas, for they do not meet."""
@@ -321,7 +326,9 @@ class Trial:
         contest, choice = self.contest, self.choice
         names = WORDS[contest.engine.partition("@")[0]]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
-        given = {k: v for k, v in zip(names, values, strict=False) if v}
+        given: dict[str, float] = {k: v for k, v in zip(names, values, strict=False) if v}
+        if choice.ranks > 1 and contest.engine.startswith("trtllm"):
+            given["timeout_iters"] = BALANCED
         settings = ",".join(f"{k}={v}" for k, v in given.items())
         return {
             "on": several(contest.chip, choice.chips), "layout": choice.layout, "precision": contest.formats,

@@ -84,10 +84,11 @@ class Engine:
     Scheduler. `chunk`: maximum new tokens per step. `most_running`: maximum concurrent sequences per replica. `mixes`:
     prompts and decodes share steps; if false, prompts run first, alone. `splits`: a prompt that exceeds the tokens left
     in a step is split into chunks. `parts`: so are the prompts of a static batch, which go in steps of at most `chunk`
-    tokens. `reserves`: a request starts only if memory can hold it to its last token.
-    `expects`: initial share of the tokens that running requests may still generate that is reserved when another
-    request starts; 0: nothing is reserved. `ahead`: a step is assembled while the previous one runs, so that a request
-    arriving meanwhile joins the step after it.
+    tokens. `balanced`: steps for which prompts of a rank of data-parallel attention wait for those of the others; what
+    is simulated request by request follows it, `serve` does not. `reserves`: a request starts only if memory can hold
+    it to its last token. `expects`: initial share of the tokens that running requests may still generate that is
+    reserved when another request starts; 0: nothing is reserved. `ahead`: a step is assembled while the previous one
+    runs, so that a request arriving meanwhile joins the step after it.
 
     Slowdown, network. `slower`: generation → factors by which products, attention, collectives and their `latency` take
     longer than in isolation, because of clocks under sustained load and interference; `arithmetic` there: factor on the
@@ -175,6 +176,7 @@ class Engine:
     mixes: bool = True
     splits: bool = True
     parts: bool = False
+    balanced: int = 0
     reserves: bool = False
     expects: float = 0.0
     ahead: bool = False

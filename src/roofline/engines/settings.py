@@ -15,7 +15,7 @@ from roofline.declared.kinds import Given
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip
 
-OF_SOME = ("ahead", "captured", "chunked", "cold", "dispatcher", "flash", "marlin")
+OF_SOME = ("ahead", "balanced", "captured", "chunked", "cold", "dispatcher", "flash", "marlin")
 """Settings that apply only to engines with their own name for them; they do not affect other engines' figures."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written: (key, value) pairs."""
@@ -64,6 +64,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "chunk": ("chunk", _whole_number, "a whole number from 1 to 2^24"),
     "most_running": ("most_running", _whole_number, "a whole number from 1 to 2^24"),
     "block": ("block", _whole_number, "a whole number from 1 to 2^24"),
+    "balanced": ("balanced", _whole_number, "a whole number from 1 to 2^24"),
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall, nvlink or allgather"),
     "chunked": ("splits", _switch, "1 or 0"),

@@ -76,6 +76,28 @@ def test_two_ranks_by_hand() -> None:
         assert not together or b.begun == 1.5
 
 
+def late_prompt(balanced: int, other: bool) -> float:
+    """When one of two ranks, which decode in steps of 0.625 s, has answered a prompt; other: the second has one too."""
+    both, _ = ranks(2, Policy(64, 8), Room(0.0, 0.0))
+    join_steps(both, 2, 1, balanced)
+    for i, replica in enumerate(both):
+        replica.receive(Request(i, 0.0, 0.0, 4, 12))
+    for replica in both:
+        replica.advance(2.0)
+    late = Request(2, 2.0, 2.0, 4, 2)
+    both[0].receive(late)
+    if other:
+        both[1].receive(Request(3, 2.0, 2.0, 4, 2))
+    for replica in both:
+        replica.advance(inf)
+    return float(late.first)
+
+
+@pytest.mark.parametrize(("balanced", "other", "waits"), [(2, False, 2), (3, False, 3), (2, True, 0), (9, True, 0)])
+def test_a_prompt_waits_for_those_of_the_other_ranks(balanced: int, other: bool, waits: int) -> None:
+    assert late_prompt(balanced, other) == pytest.approx(late_prompt(0, other) + 0.625 * waits)
+
+
 def test_ranks_that_have_the_same_step_as_one() -> None:
     """Two ranks with the same requests: all times are those of each alone."""
     times = []

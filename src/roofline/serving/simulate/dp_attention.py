@@ -5,12 +5,15 @@ step together, and it lasts as long as the slowest one. Engines pad all ranks to
 without requests runs a dummy step (vllm/v1/worker/dp_utils.py and DPEngineCoreProc.run_busy_loop of
 vllm/v1/engine/core.py; SGLang, python/sglang/srt/managers/scheduler_dp_attn_mixin.py; TensorRT-LLM's attention data
 parallelism). A replica's step is timed as if all ranks did the same work, which padding makes true for the slowest.
+
+So a prompt on one rank delays all of them. With TensorRT-LLM's `enable_balance` a rank that has one waits until every
+rank has, or for `timeout_iters` steps (nvidia.github.io/TensorRT-LLM, tech blog 10, ADP Balance Strategy).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roofline.layout.layout import Layout
 from roofline.serving.simulate.replica import Replica
@@ -21,23 +24,31 @@ def locked_steps(layout: Layout) -> int:
     return int(layout.in_step)
 
 
-def join_steps(replicas: Sequence[Replica], size: int, groups: int) -> None:
-    """Join groups of `size` consecutive replicas into lock step, each replica with those of the same pipeline turn."""
+def join_steps(replicas: Sequence[Replica], size: int, groups: int, balanced: int = 0) -> None:
+    """Join groups of `size` consecutive replicas into lock step, each replica with those of the same pipeline turn.
+
+    balanced: steps for which a rank's prompts wait for those of the others.
+    """
     if size == 1:
         return
     for turn in range(groups):
         ranks = replicas[turn::groups]
         for first in range(0, len(ranks), size):
-            together = LockStep(ranks[first : first + size])
+            together = LockStep(ranks[first : first + size], balanced)
             for replica in together.replicas:
                 replica.together = together.advance
 
 
 @dataclass(frozen=True, eq=False)
 class LockStep:
-    """Replicas that step together. Their clocks are equal after every step."""
+    """Replicas that step together. Their clocks are equal after every step.
+
+    balanced: steps for which prompts wait until every rank has some; waited: those that they have waited so far.
+    """
 
     replicas: Sequence[Replica]
+    balanced: int = 0
+    waited: list[None] = field(default_factory=list)
 
     def advance(self, until: float) -> None:
         """Run all steps that begin before `until`, or before an earlier `horizon` that a finished request has set."""
@@ -58,11 +69,14 @@ class LockStep:
     def _step(self, busy: list[Replica], clock: float) -> None:
         """One step with prompts on any replica, or a run of decode-only steps."""
         chunks = {i: chosen for i, replica in enumerate(busy) if (chosen := replica.chunks())}
-        if chunks:
+        waits = bool(chunks) and self._waits(busy, len(chunks))
+        if waits:
+            chunks = {}
+        if chunks or waits:
             decoding = [i for i, r in enumerate(busy) if i not in chunks and r.ending]
             alone = {i: busy[i].alone(clock) for i in decoding}  # one step, if memory has room for it
             seconds = max(
-                *(busy[i].mixed_seconds(chosen) for i, chosen in chunks.items()), 0.0,
+                0.0, *(busy[i].mixed_seconds(chosen) for i, chosen in chunks.items()),
                 *(busy[i].row_seconds(1)[0] for i, (number, _) in alone.items() if number),
             )  # fmt: skip
             for i, chosen in chunks.items():
@@ -81,3 +95,11 @@ class LockStep:
                 replica.decode(number, seconds, last)
         for replica in self.replicas:  # idle replicas took part in the step too
             replica.clock = max(replica.clock, clock + seconds)
+
+    def _waits(self, busy: Sequence[Replica], ready: int) -> bool:
+        """Whether the prompts of some ranks wait for those of the others, while all that have any decode."""
+        if ready == len(self.replicas) or len(self.waited) >= self.balanced or not all(r.ending for r in busy):
+            self.waited.clear()
+            return False
+        self.waited.append(None)
+        return True

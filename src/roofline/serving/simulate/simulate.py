@@ -463,7 +463,7 @@ class SimulationRun:
         needed = decodes_of if drafting is None else steps_of(drafting.speculation, self.extent.seed)
         watches = [Watch(recorder, i) for i in range(int(asked.layout.dp) * groups)]
         replicas = [Replica(times, policy, room, watch, needed, block, encode_s) for watch in watches]
-        join_steps(replicas, locked_steps(asked.layout), groups)
+        join_steps(replicas, locked_steps(asked.layout), groups, asked.engine.balanced)
         return replicas
 
     def _pools(self, travel: Travel, decodes: list[Replica], recorder: Recorder, position: Position) -> TwoPools:
