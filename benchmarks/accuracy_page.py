@@ -11,7 +11,7 @@ from statistics import median
 import measured_mlperf as mlperf
 import measured_serving as serving
 import measured_training as training
-from roofline.declared.units import whole
+from roofline.declared.numbers.units import whole
 from roofline.engines.engine import engines
 from roofline.hardware.named_chip import chip_named
 from roofline.measured.accuracy.fitted import NOTHING, fits_of

@@ -38,7 +38,7 @@ import numpy as np
 
 from machine_description import peak_bytes
 from roofline.declared.errors import InputError, error_line
-from roofline.declared.spelling import seconds_named
+from roofline.declared.numbers.spelling import seconds_named
 from roofline.doors.compat.llm_para import read_csv
 from roofline.doors.web.page.gguf_model import dropped
 from roofline.engines.engine import engine_named

@@ -28,7 +28,7 @@ from statistics import median
 
 import roofline as rl
 from measured_serving import LeftOutError, chip_of_row
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.load import catalog_config
 
 INFERENCE = ("e2e_mlperf_nondecoder_v60.csv", "e2e_mlperf_nondecoder_v61.csv")

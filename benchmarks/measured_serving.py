@@ -21,8 +21,8 @@ from roofline.layout.layout import Layout
 from roofline.measured.accuracy.accuracy import Reader
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
-from roofline.model.images import Images
 from roofline.model.load import catalog_config
+from roofline.model.media.images import Images
 
 STATIC = "e2e_static_batch_llm_inference_bench.csv"
 FASTER = "e2e_static_batch_fastertransformer_a100.csv"

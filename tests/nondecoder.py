@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import roofline as rl
-from roofline.declared.maths import Count
-from roofline.model.config import Inputs
+from roofline.declared.numbers.maths import Count
+from roofline.model.configs.config import Inputs
 from roofline.work.ops import ExpertMatMul
 from roofline.work.step import Step, read_whole
 

@@ -13,7 +13,7 @@ import pytest
 
 import roofline as rl
 from roofline.declared.errors import InputError
-from roofline.declared.units import si
+from roofline.declared.numbers.units import si
 from roofline.hardware.chip import chips
 from roofline.hardware.named_chip import chip_named
 from roofline.model.modules import Experts

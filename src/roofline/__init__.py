@@ -21,7 +21,7 @@ from roofline.version import __version__
 _PLACES = {
     "model.load": "load catalog",
     "model.model": "Model",
-    "model.images": "Images",
+    "model.media.images": "Images",
     "model.trace.make": "trace",
     "model.precision": "Precision",
     "declared.errors": "InputError",

@@ -10,7 +10,7 @@ import pytest
 import roofline as rl
 from drawn import KINDS, cases, check
 from folded import by_day, folded
-from roofline.declared.unique_rows import everyone
+from roofline.declared.numbers.unique_rows import everyone
 
 DRAWS = 10
 LLAMA = "meta-llama/Llama-3.2-1B"

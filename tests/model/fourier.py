@@ -8,8 +8,8 @@ from math import log2
 from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, is_array, is_symbol
-from roofline.declared.units import whole
+from roofline.declared.numbers.maths import Count, is_array, is_symbol
+from roofline.declared.numbers.units import whole
 from roofline.kernels.kernels import GRADIENT_LAWS, of_no_backward, one_pass, runs
 from roofline.layout.shard import SHARDING, Stream, gather
 from roofline.model import summary

@@ -13,7 +13,7 @@ import roofline as rl
 from folded import folded
 from oracle.defaults import load as class_defaults
 from roofline.declared.errors import InputError
-from roofline.model.ignored_keys import HARMLESS, NEUTRAL
+from roofline.model.configs.ignored_keys import HARMLESS, NEUTRAL
 from roofline.model.load import catalog_config
 
 LLAMA, SCOUT, OSS = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-4-Scout-17B-16E", "openai/gpt-oss-20b"

@@ -10,7 +10,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from oracle import defaults
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 
 FIGURES = defaults.load()
 

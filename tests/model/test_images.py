@@ -14,7 +14,7 @@ import roofline as rl
 from alike import EQUAL
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.model.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
+from roofline.model.media.images import Images, ImageTiles, MergedPatches, PatchRows, image_rule, image_tokens
 from roofline.work.lower import lower
 from roofline.work.ops import MatMul
 from roofline.work.step import images_beside

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.declared.maths import experts_visited
+from roofline.declared.numbers.maths import experts_visited
 from roofline.model.checkpoints.tensor_names import pieces
 from roofline.model.modules import Attention, Experts, LatentAttention
 from roofline.work.lower import attended_pairs, lower

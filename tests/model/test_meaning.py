@@ -10,7 +10,7 @@ import pytest
 import roofline as rl
 from folded import by_day, folded
 from oracle import cases, defaults
-from roofline.model.class_defaults import class_defaults
+from roofline.model.configs.class_defaults import class_defaults
 from roofline.model.families.registry import FAMILIES
 from roofline.model.load import catalog_config
 

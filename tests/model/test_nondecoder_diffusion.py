@@ -10,7 +10,7 @@ import pytest
 from tests.nondecoder import score
 
 import roofline as rl
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.load import catalog_config
 
 FILE = Path(__file__).with_name("nondecoder") / "diffusion.json"

@@ -14,7 +14,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from nondecoder import score
-from roofline.model.images import AnyResolution, image_rule
+from roofline.model.media.images import AnyResolution, image_rule
 from roofline.work.step import read_whole
 
 DATA = json.loads(Path(__file__).with_name("nondecoder").joinpath("multimodal.json").read_text())

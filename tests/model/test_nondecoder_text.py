@@ -14,7 +14,7 @@ import pytest
 import roofline as rl
 from folded import folded
 from nondecoder import score
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.modules import DISTANCES
 from roofline.work.lower import fed, lower
 from roofline.work.ops import Attend

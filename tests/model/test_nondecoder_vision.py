@@ -10,7 +10,7 @@ import pytest
 
 import nondecoder
 import roofline as rl
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.families.blocks.images.convolutions import chain, conv, pool, strided
 from roofline.model.families.blocks.images.sight import Map
 from roofline.model.modules import Attention, Convolution

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import folded
-from roofline.declared.maths import experts_visited
+from roofline.declared.numbers.maths import experts_visited
 from roofline.layout.layout import Layout, layout_named
 from roofline.model.popularity import busiest, chances, popular_visited, slot_chances
 from roofline.work import ops as o

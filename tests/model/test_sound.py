@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.model.sound import RULES, sound_rule
+from roofline.model.media.sound import RULES, sound_rule
 
 TEXT: dict[str, Any] = {
     "hidden_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
-from roofline.model.class_defaults import FILE
+from roofline.model.configs.class_defaults import FILE
 
 NOT_FIELDS = ("model_type", "transformers_version", "output_attentions")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.model.class_defaults import FILE, class_defaults
+from roofline.model.configs.class_defaults import FILE, class_defaults
 from roofline.model.families.registry import FAMILIES
 
 pytestmark = pytest.mark.oracle

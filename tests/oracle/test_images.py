@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofline.model.images import AnyResolution, ClosestTiles, ImageRule, MergedPatches, SplitRows, image_rule
+from roofline.model.media.images import AnyResolution, ClosestTiles, ImageRule, MergedPatches, SplitRows, image_rule
 
 pytestmark = pytest.mark.oracle
 PROCESSORS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {

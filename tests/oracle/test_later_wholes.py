@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.families.towers.inkling import scales
 from roofline.model.trace.installed import real_code
 from roofline.work.step import read_whole

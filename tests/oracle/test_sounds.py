@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roofline.model.sound import Heard, samples_in, sound_rule
+from roofline.model.media.sound import Heard, samples_in, sound_rule
 from roofline.model.trace.installed import real_code
 
 pytestmark = pytest.mark.oracle

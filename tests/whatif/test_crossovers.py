@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
-from roofline.declared.bracketing import spread
+from roofline.declared.numbers.bracketing import spread
 from roofline.whatif.search.memory import memory_over_context
 from roofline.whatif.sweep.crossovers import binding, crossings, floor_bound, map_decode, sweep_steps
 

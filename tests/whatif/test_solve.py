@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from folded import by_day, folded
-from roofline.declared.bracketing import real_end, whole_end
+from roofline.declared.numbers.bracketing import real_end, whole_end
 from roofline.doors.cli.main import main
 from roofline.whatif.query.condition import condition_of
 from roofline.whatif.query.knobs import HARDWARE, WORK

@@ -8,9 +8,9 @@ from operator import index
 from pathlib import Path
 from typing import overload
 
-from roofline.declared.arrays import Array, np
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, is_array, is_symbol
+from roofline.declared.numbers.arrays import Array, np
+from roofline.declared.numbers.maths import Count, is_array, is_symbol
 
 LARGEST = 2**40
 """Maximum batch, length or context of a step; more is a typing error."""

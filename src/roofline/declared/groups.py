@@ -37,7 +37,7 @@ from roofline.declared.kinds import (
     TrafficName,
     Variation,
 )
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import group, group_settings
 
 PrecisionText: TypeAlias = Annotated[

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from roofline.declared.checks import LARGEST, count, flag, numbers, real, requests_a_second
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, is_array
-from roofline.declared.spelling import amount_named, bandwidth_named, real_named, seconds_named, whole_named
+from roofline.declared.numbers.maths import Count, is_array
+from roofline.declared.numbers.spelling import amount_named, bandwidth_named, real_named, seconds_named, whole_named
 
 LARGEST_VARIATION = 100.0
 

@@ -13,11 +13,11 @@ from itertools import product
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from roofline.declared.arrays import np
 from roofline.declared.errors import InputError
-from roofline.declared.maths import is_array
+from roofline.declared.numbers.arrays import np
+from roofline.declared.numbers.maths import is_array
+from roofline.declared.numbers.units import BARE, TEXTS, whole
 from roofline.declared.trees import JsonValue
-from roofline.declared.units import BARE, TEXTS, whole
 from roofline.extras import check_frames
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.maths import Count, ceil_div, where
+from roofline.declared.numbers.maths import Count, ceil_div, where
 from roofline.declared.question import Settings
 from roofline.declared.trees import TomlTable
 from roofline.engines.releases import changed_fields, former_names, release_of, releases

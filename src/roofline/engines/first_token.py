@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from roofline.declared.maths import Count, root
+from roofline.declared.numbers.maths import Count, root
 from roofline.hardware.chip_files import Tables
 
 FILE = Path(__file__).with_name("first_token.toml")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from roofline.declared.checks import names_a_file
 from roofline.declared.errors import InputError, MachineNameWarning, nearest, not_one_of
 from roofline.declared.kinds import Given
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.maths import ceil_div
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import LIMITED, Chip, chip_id, chips, limited_chip
 from roofline.hardware.chip_files import LARGEST_FIGURE, Tables, one_table, only_known, plain_name

@@ -13,8 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.arrays import Array
 
 FULLEST = 0.99
 """Highest load for which the queue is worked out."""

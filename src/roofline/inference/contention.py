@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.inference.span import NOTHING, Span
 from roofline.kernels.target import Target
 

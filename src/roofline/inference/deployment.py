@@ -12,7 +12,7 @@ from typing import ClassVar, TypeAlias
 
 import roofline.layout.shard as sharding
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.maths import Count, ceil_div, is_array
+from roofline.declared.numbers.maths import Count, ceil_div, is_array
 from roofline.declared.result import Figured, Leaf, Units, plain
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, cluster_named, clusters, is_cluster, of_chips

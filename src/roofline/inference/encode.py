@@ -12,10 +12,10 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
 from roofline.declared.kinds import ImageSize, PerSecond, Seconds, Sequences, Switch, Text, Tokens, Whole
-from roofline.declared.maths import Count, ceil_div, is_array, least
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least
+from roofline.declared.numbers.spelling import pixels_named
 from roofline.declared.question import group
 from roofline.declared.result import Flag, Units, Word
-from roofline.declared.spelling import pixels_named
 from roofline.engines.engine import engine_named
 from roofline.inference.batch_queue import BatchQueue
 from roofline.inference.cost.bill import Bill
@@ -28,7 +28,7 @@ from roofline.inference.settings import Deployed, Setup, question, setup
 from roofline.inference.span import Span, total
 from roofline.inference.step import Estimate, step_estimate
 from roofline.layout.layout import Layout
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.families.diffusion.pipelines import PROMPT
 from roofline.model.load import Source, model_of
 from roofline.model.model import Model

@@ -13,9 +13,9 @@ from roofline.declared.checks import LARGEST
 from roofline.declared.errors import InputError
 from roofline.declared.groups import PlaceSettings, Where
 from roofline.declared.kinds import Sequences, Tokens, Whole
-from roofline.declared.maths import Count, is_array, most
+from roofline.declared.numbers.maths import Count, is_array, most
+from roofline.declared.numbers.units import counted
 from roofline.declared.result import Flag, Units, Word
-from roofline.declared.units import counted
 from roofline.engines.engine import UNBOUNDED
 from roofline.hardware.chip import Chip, limited_chip
 from roofline.hardware.tiers import CACHE, WEIGHTS
@@ -24,8 +24,8 @@ from roofline.inference.memory.memory import Holding, Memory
 from roofline.inference.settings import Deployed, Setup, broadcast, holding_of, question, setup
 from roofline.inference.span import shaped
 from roofline.layout.layout import Layout
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, stepping
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError
 from roofline.declared.groups import StaticBatch, Where
 from roofline.declared.kinds import ModelName, Probability, Switch, Whole
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.inference.cost.bill import Bill
@@ -29,8 +29,8 @@ from roofline.inference.settings import Deployed, Setup, broadcast, question, se
 from roofline.inference.span import NOTHING, Span, exactly
 from roofline.inference.step import Estimate, check_context, check_formats, step_estimate
 from roofline.kernels.power import Busy
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of, model_of
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.work.step import Step, decode, images_beside, prefill
 from roofline.work.step import replace as changed

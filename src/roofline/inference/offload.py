@@ -28,7 +28,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.bracketing import adjacent
 from roofline.declared.errors import InputError
 from roofline.declared.groups import KernelSettings, LawSettings, MachineSettings, StaticBatch
 from roofline.declared.kinds import (
@@ -41,7 +40,8 @@ from roofline.declared.kinds import (
     Text,
     WholeOrNone,
 )
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.bracketing import adjacent
+from roofline.declared.numbers.maths import ceil_div
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named

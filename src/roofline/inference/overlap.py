@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
-from roofline.declared.maths import Count, least, most, where
+from roofline.declared.numbers.maths import Count, least, most, where
 from roofline.inference.plan import EMPTY, NUMBERS, Plan, Total
 from roofline.kernels.deviation import Deviation
 from roofline.work import ops as o

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, is_array, most, root, where
-from roofline.declared.unique_rows import Distinct, distinct, everyone
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, most, root, where
+from roofline.declared.numbers.unique_rows import Distinct, distinct, everyone
 from roofline.kernels.deviation import PARTS, Deviation
 from roofline.kernels.target import Target
 from roofline.kernels.timing import SUMMED, Timing, time_op, time_quantise

@@ -18,7 +18,7 @@ from roofline.declared.caching import remembered
 from roofline.declared.checks import lengths_differ
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
-from roofline.declared.maths import Count, is_array, some
+from roofline.declared.numbers.maths import Count, is_array, some
 from roofline.declared.question import Settings, group_settings
 from roofline.declared.question import question as declared_question
 from roofline.declared.result import Axis, Grid, Leaf, Result, Units
@@ -41,7 +41,7 @@ from roofline.inference.plan import Plan
 from roofline.kernels.target import Mode, Target, mode_named
 from roofline.layout.layout import DISCRETE, SEVERAL, Layout, layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of, says_cache
-from roofline.model.images import Images, ImageTokens
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.step import Step

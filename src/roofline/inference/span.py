@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.maths import Count, is_array, least, most, root, where
+from roofline.declared.numbers.maths import Count, is_array, least, most, root, where
 from roofline.declared.result import Figured, Units
 
 ROUNDING = 1e-6

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import flag
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, is_array, least, most
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, least, most
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.hardware.tiers import MAIN
 from roofline.inference.cost.busy import busy_of, ranks_of, shared

@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, is_array, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, least, most, where
 from roofline.hardware.cluster import MOST, Cluster, LevelPart, level_part
 from roofline.kernels.constants import UNKNOWN, Grade, worse
 from roofline.kernels.exchanges import Routing, exchange_constants

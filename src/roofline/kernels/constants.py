@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
-from roofline.declared.maths import Count, is_array, where
+from roofline.declared.numbers.maths import Count, is_array, where
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip, chips
 from roofline.hardware.chip_files import Tables, raw

@@ -14,8 +14,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, root, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, root, where
 
 COMMON: Mapping[str, float] = {"A": 0.10, "B": 0.25, "C": 0.75, "-": 0.0}
 """Grade → share of a deviation's variance that is common to a step's ops.

@@ -28,7 +28,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.maths import ceil_div
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip_files import Tables, raw
 from roofline.hardware.named_chip import chip_named

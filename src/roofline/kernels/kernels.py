@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, is_array, least, most, some, where
-from roofline.declared.unique_rows import on_distinct
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, least, most, some, where
+from roofline.declared.numbers.unique_rows import on_distinct
 from roofline.kernels import law
 from roofline.kernels.constants import UNKNOWN, Constants, Either
 from roofline.kernels.target import WIDE, Target, wide_key

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from roofline.declared.maths import ceil, is_array, least, most, root, where
+from roofline.declared.numbers.maths import ceil, is_array, least, most, root, where
 
 Number: TypeAlias = Any
 """A float, or an array of floats."""

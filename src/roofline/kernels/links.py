@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roofline.declared.maths import Count, where
+from roofline.declared.numbers.maths import Count, where
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip_files import Tables, raw
 from roofline.hardware.cluster import Level

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 
-from roofline.declared.maths import Count, is_array, most
+from roofline.declared.numbers.maths import Count, is_array, most
 from roofline.hardware.chip import Chip
 from roofline.hardware.tiers import CACHE, MemoryTier
 from roofline.kernels.power import draw_of

@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 from typing import ClassVar
 
-from roofline.declared.maths import Count, least, most
+from roofline.declared.numbers.maths import Count, least, most
 from roofline.declared.result import Figured, Units
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from roofline.declared.maths import Count, is_array, least, most, where
+from roofline.declared.numbers.maths import Count, is_array, least, most, where
 from roofline.kernels import law
 from roofline.kernels.collectives import Transfer, collective
 from roofline.kernels.constants import Grade, worse

@@ -17,7 +17,7 @@ import numpy as np
 from roofline.declared.checks import first_where, flag, lengths_differ
 from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, some, where
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, some, where
 from roofline.declared.result import Figured, Units
 from roofline.model.popularity import Popularity, popularity_given
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, some
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, some
 from roofline.declared.question import Settings
 from roofline.layout.layout import Layout, check_divides, does_not_divide, layout_named
 from roofline.model import modules as m

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.maths import Count, ceil_div
+from roofline.declared.numbers.maths import Count, ceil_div
 
 Scales: TypeAlias = Literal["tensor", "channel", "block", "group"]
 

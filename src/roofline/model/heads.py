@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from roofline.declared.errors import InputError
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.model import Model
 from roofline.model.modules import Activation, Embedding, Linear, Modules
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.families import build
-from roofline.model.images import Images, image_rule
+from roofline.model.media.images import Images, image_rule
+from roofline.model.media.sound import sound_rule
 from roofline.model.model import Model
-from roofline.model.sound import sound_rule
 from roofline.model.sources.hub import CONFIG_NAME, SOURCES, HubError, commit_of, hub_file, hub_file_if_any
 from roofline.model.sources.origin import Origin, is_gguf
 from roofline.model.sources.untrusted import printable, read_config

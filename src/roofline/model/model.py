@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.maths import Count, ceil_div, least
-from roofline.model.images import IMAGES, ImageRule, Images, ImageTokens, image_tokens
+from roofline.declared.numbers.maths import Count, ceil_div, least
+from roofline.model.media.images import IMAGES, ImageRule, Images, ImageTokens, image_tokens
+from roofline.model.media.sound import SOUND, SoundRule
 from roofline.model.modules import (
     DISTANCES,
     PARTS,
@@ -25,10 +26,9 @@ from roofline.model.modules import (
     TokenShift,
 )
 from roofline.model.precision import Precision, part_of
-from roofline.model.sound import SOUND, SoundRule
 
 if TYPE_CHECKING:
-    from roofline.model.config import Inputs
+    from roofline.model.configs.config import Inputs
 
 SOURCE = "source"
 """The stream of the sequence that an encoder reads for a decoder."""

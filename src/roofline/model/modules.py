@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from roofline.declared.maths import Count, ceil_div
+from roofline.declared.numbers.maths import Count, ceil_div
 from roofline.model.formats import Format
 from roofline.model.popularity import Popularity, slot_chances
 from roofline.model.record import Value, record

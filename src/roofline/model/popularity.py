@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TypeAlias
 
-from roofline.declared.arrays import np
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count, is_array, is_symbol
+from roofline.declared.numbers.arrays import np
+from roofline.declared.numbers.maths import Count, is_array, is_symbol
 
 Popularity: TypeAlias = float | tuple[float, ...]
 

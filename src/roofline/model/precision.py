@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import get_args
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import Settings
 from roofline.model import modules as m
 from roofline.model.formats import Format, format_named

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from itertools import groupby
 
-from roofline.declared.units import counted, si, whole
+from roofline.declared.numbers.units import counted, si, whole
 from roofline.model import modules as m
 from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.model import Model

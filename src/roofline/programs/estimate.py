@@ -10,8 +10,8 @@ from roofline.declared.kinds import Switch
 from roofline.inference.cost.bill import Bill
 from roofline.inference.settings import question, setup
 from roofline.inference.step import step_estimate
-from roofline.model.images import Images
 from roofline.model.load import Source, model_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.work.lower import seeing
 from roofline.work.step import Step

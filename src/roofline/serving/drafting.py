@@ -12,8 +12,8 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, is_array, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, least, most, where
 from roofline.engines.engine import Engine
 from roofline.inference.cost.busy import busy_of, ranks_of
 from roofline.inference.generate import Speculation, decode_of, draft_plan, launched

@@ -16,11 +16,11 @@ from typing import ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.groups import EncoderReplicas, Load, Where
-from roofline.declared.maths import Count, most
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, most
 from roofline.declared.result import Figured, Leaf, Units, leaves_of
 from roofline.engines.engine import Engine
 from roofline.inference.cost.bill import Bill
@@ -31,7 +31,7 @@ from roofline.inference.generate import launched
 from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup, setup
 from roofline.inference.span import Span, exactly
-from roofline.model.images import Images, ImageTokens
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.serving.closed_forms.disaggregated_queue import NEARLY, regularity
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, SHARES, Percentiles, Tail

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.maths import Count, is_array, least, most
+from roofline.declared.numbers.maths import Count, is_array, least, most
 from roofline.inference.cost.busy import busy_of, least_busy, ranks_of, shared, step_busy
 from roofline.inference.cost.cost import Cost, Spending, tariff
 from roofline.inference.settings import Setup

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.engines.first_token import scatter
 from roofline.inference.settings import Setup
 from roofline.inference.span import Span

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
-from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, ceil_div, least, most, where
 from roofline.inference.generate import changed_step, decode_of, launched
 from roofline.inference.settings import Setup
 from roofline.inference.span import Span

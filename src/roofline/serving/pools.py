@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.groups import EncoderReplicas, Load, PoolSizes, PrefillReplicas, Where
-from roofline.declared.maths import Count, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, least, most, where
 from roofline.declared.question import group_settings
 from roofline.declared.result import Flag, Units, Word
 from roofline.engines.engine import Engine
@@ -31,8 +31,8 @@ from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.span import Span, exactly, shaped
 from roofline.inference.step import check_context
-from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.serving.closed_forms.disaggregated_queue import NEARLY
 from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_held

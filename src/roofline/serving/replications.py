@@ -18,8 +18,8 @@ from math import ceil
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count
 from roofline.serving.closed_forms.percentiles import normal_quantile
 from roofline.serving.drafting import step_quantiles
 from roofline.serving.simulate.load.lengths import About, about

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.groups import LengthSpread, Load
-from roofline.declared.maths import Count, is_array
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array
 from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.inference.generate import TRAITS, Speculation
 from roofline.inference.plan import EMPTY, Plan
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
-from roofline.model.images import Images, ImageTokens
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import SOURCE, Model
 from roofline.serving.drafting import Drafting
 from roofline.work.lower import encoded_before, fed

@@ -15,8 +15,8 @@ from roofline.inference.cost.bill import Bill
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, broadcast, question, setup
 from roofline.inference.step import check_context
-from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.serving.encoders import encoders_of
 from roofline.serving.pools import Pools, pools_serving

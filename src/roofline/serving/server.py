@@ -17,11 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Flag, Units, Word
 from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.generate import decode_of, launched

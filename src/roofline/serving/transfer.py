@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, most
+from roofline.declared.numbers.maths import Count, most
 from roofline.hardware.cluster import Cluster, cluster_named, joined_copies
 from roofline.inference.deployment import Machine, deploy, is_several, machine_chip, node_size
 from roofline.inference.settings import Setup

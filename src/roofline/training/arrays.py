@@ -11,8 +11,8 @@ from functools import reduce
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, most
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, most
 from roofline.inference.settings import Setup
 from roofline.inference.span import exactly
 from roofline.training.estimate import Stage, TrainingEstimate, TrainingSetup

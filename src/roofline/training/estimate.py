@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.engines.stacks import StackSetting
 from roofline.inference.cost.busy import busy_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.inference.span import Span
 
 HOST_SHARE = 0.8

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.maths import Count, is_array
-from roofline.declared.unique_rows import distinct
+from roofline.declared.numbers.maths import Count, is_array
+from roofline.declared.numbers.unique_rows import distinct
 from roofline.inference.contention import Contention
 from roofline.inference.plan import EMPTY, Plan, Total, grade_of
 from roofline.inference.settings import Setup

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from roofline.declared.maths import Count, most
+from roofline.declared.numbers.maths import Count, most
 from roofline.inference.cost.busy import busy_of
 from roofline.inference.plan import Plan
 from roofline.inference.span import Span, total

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.inference.contention import contention_on
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span

@@ -20,7 +20,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Where
 from roofline.declared.kinds import Sequences, Tokens
-from roofline.declared.maths import Count, some
+from roofline.declared.numbers.maths import Count, some
 from roofline.declared.question import Settings
 from roofline.declared.question import question as declared_question
 from roofline.engines.engine import trainer_named

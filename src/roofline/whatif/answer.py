@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from roofline.declared.errors import InputError
 from roofline.declared.groups import SLO, KernelSettings, LawSettings, LengthSpread, Load, PlaceSettings, Where
 from roofline.declared.kinds import MachineName, OneTokens, Seconds
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
@@ -18,8 +18,8 @@ from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Deployment, Machine, listed_machines, machine_chip
 from roofline.inference.fit import Fit, fit
 from roofline.inference.memory.memory import Memory
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.serving.serve import serve
 from roofline.serving.server import Serving

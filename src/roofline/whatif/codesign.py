@@ -14,13 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import count, numbers
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.units import seconds_power
 from roofline.declared.question import Settings
 from roofline.declared.result import Figured, FigureValue, Units
-from roofline.declared.units import seconds_power
 from roofline.extras import install_line
 from roofline.inference.settings import Deployed, Setup
 from roofline.model.load import Source, model_of

@@ -26,9 +26,9 @@ from roofline.declared.kinds import (
     StepName,
     Whole,
 )
+from roofline.declared.numbers.units import written
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Figured, Result, Units
-from roofline.declared.units import written
 from roofline.engines.engine import TRAINER, Engine, default_engine, engine_named
 from roofline.hardware.chip import Chip
 from roofline.inference.deployment import is_several, machine_chip
@@ -38,8 +38,8 @@ from roofline.inference.step import Estimate
 from roofline.layout.layout import Layout, layout_named
 from roofline.layout.shard import ONE_CHIP, shard
 from roofline.model.checkpoints.quantization.asked import formats_of
-from roofline.model.images import Images
 from roofline.model.load import Source, load, model_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.summary import fingerprint

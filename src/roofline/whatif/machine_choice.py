@@ -25,8 +25,8 @@ from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.inference.cost.bill import Bill
 from roofline.inference.deployment import Machine, is_several, listed_machines, machine_chip
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.whatif.answer import AnsweredSLO, why_no_plan
 from roofline.whatif.search.demand import Limits, UnderLimits

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.hardware.chip import Chip
 from roofline.inference.step import Estimate, OpTime
 from roofline.kernels.kernels import is_matrix, matrix_format

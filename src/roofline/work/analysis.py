@@ -8,15 +8,15 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import ClassVar
 
-from roofline.declared.arrays import np
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.groups import CountingText, PrecisionText, TrafficText
-from roofline.declared.maths import Count, is_array
+from roofline.declared.numbers.arrays import np
+from roofline.declared.numbers.maths import Count, is_array
 from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.model.checkpoints.quantization.asked import formats_of
-from roofline.model.images import Images
 from roofline.model.load import Source, model_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.work.counting import Counting, counting_named

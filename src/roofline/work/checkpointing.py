@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, some
+from roofline.declared.numbers.maths import Count, ceil_div, some
 from roofline.work import ops as o
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.maths import Count, ceil_div, no_more
+from roofline.declared.numbers.maths import Count, ceil_div, no_more
 from roofline.model.kind_table import KindTable, OfKind
 from roofline.work import ops as o
 from roofline.work.step import Queries, adds_one

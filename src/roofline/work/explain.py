@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from roofline.declared.errors import InputError
 from roofline.declared.groups import CountingText, PrecisionText, TrafficText
 from roofline.declared.kinds import Text
-from roofline.declared.maths import Count, is_symbol
+from roofline.declared.numbers.maths import Count, is_symbol
 from roofline.declared.question import question
 from roofline.declared.result import Figured, Result, Units
 from roofline.extras import is_there

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
+from roofline.declared.numbers.maths import Count, ceil_div, experts_visited, half, is_array, least, most, no_more, some
 from roofline.declared.question import Settings
 from roofline.model import modules as m
-from roofline.model.images import Images
 from roofline.model.kind_table import KindTable
+from roofline.model.media.images import Images
 from roofline.model.model import SOURCE, Model, chosen
 from roofline.model.popularity import popular_visited
 from roofline.work import ops as o

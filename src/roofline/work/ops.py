@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable
 from roofline.model.modules import Degree, Part

@@ -17,7 +17,7 @@ import numpy as np
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count, is_array
+from roofline.declared.numbers.maths import Count, is_array
 
 Packed: TypeAlias = tuple[tuple[int, int | float], ...]
 """Sequences of a pack: (length, number); numbers of a distribution are means, and may be fractions."""

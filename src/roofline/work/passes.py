@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from roofline.declared.maths import is_array
+from roofline.declared.numbers.maths import is_array
 from roofline.work import ops as o
 
 PASSES: Mapping[str, int] = {"forward": 0, "recompute": 3, "backward": 1, "weight": 2}

@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import Settings
 from roofline.model.formats import FORMATS, Format
 from roofline.model.precision import ROLES, Precision, uniform
@@ -236,7 +236,7 @@ def newton_schulz_flops(rows: Count, columns: Count, rounds: int) -> Count:
 
     rounds · 2·(2·s²·l + s³) for an s × l matrix with s ≤ l (Muon, Jordan et al. 2024, quintic iteration).
     """
-    from roofline.declared.maths import least, most
+    from roofline.declared.numbers.maths import least, most
 
     short, long = least(rows, columns), most(rows, columns)
     return rounds * 2 * (2 * short * short * long + short * short * short)

@@ -13,14 +13,14 @@ from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from roofline.declared.arrays import np
 from roofline.declared.checks import count, lengths_differ
 from roofline.declared.checks import count as count_of
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import NewTokens, PhaseName, QueryTokens, Sequences, Tokens, TokensOrNone
-from roofline.declared.maths import Count, ceil_div, half, is_array, least, most, no_more, where
+from roofline.declared.numbers.arrays import np
+from roofline.declared.numbers.maths import Count, ceil_div, half, is_array, least, most, no_more, where
 from roofline.declared.question import group
-from roofline.model.images import ImageTokens
+from roofline.model.media.images import ImageTokens
 from roofline.model.modules import Pace
 
 Logits: TypeAlias = Literal["last", "all"]

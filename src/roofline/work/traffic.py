@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, half, most
+from roofline.declared.numbers.maths import Count, half, most
 from roofline.model.kind_table import KindTable, OfKind
 from roofline.model.precision import Precision
 from roofline.work import ops as o

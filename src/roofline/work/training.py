@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest, not_one_of
 from roofline.declared.kinds import Given, Names, NamesOrLists, PackText, Sequences, Switch, Text, Whole, Word, Words
-from roofline.declared.maths import Count, ceil_div, least, some
+from roofline.declared.numbers.maths import Count, ceil_div, least, some
 from roofline.declared.question import Settings, group
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable, OfKind

@@ -16,7 +16,7 @@ import pytest
 
 import roofline as rl
 from folded import folded
-from roofline.declared.spelling import whole_named
+from roofline.declared.numbers.spelling import whole_named
 from roofline.doors.cli.main import main
 from roofline.serving.simulate.recorder import ROW
 from roofline.serving.simulate.simulate import prefixes_named

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 import roofline as rl
 from documented import installed
-from roofline.declared.units import si
+from roofline.declared.numbers.units import si
 from roofline.doors.web.allow_list import NOTHING_MORE, Allowed
 from roofline.doors.web.page.scenario import Scenario
 from roofline.doors.web.questions import QUESTIONS, table_answer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.errors import InputError
-from roofline.declared.spelling import seconds_named
+from roofline.declared.numbers.spelling import seconds_named
 from roofline.engines.engine import engine_named
 from roofline.serving.simulate.load.arrivals import Arrivals, AtOnce, Closed, Constant, Gamma, Poisson, arrivals_named
 from roofline.serving.simulate.load.lengths import Fixed, Lognormal, Uniform

@@ -14,9 +14,9 @@ from cyclopts import Group, Parameter, Token, validators
 from roofline.declared.errors import InputError
 from roofline.declared.groups import MachineSettings, PartsSettings
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.spelling import whole_named
 from roofline.declared.question import Hint, group_settings
 from roofline.declared.sanitize import inert_line, inert_lines, shortened
-from roofline.declared.spelling import whole_named
 from roofline.extras import check_frames
 from roofline.model.model import Model
 from roofline.work.step import USUAL_TOKENS, Step, read_whole

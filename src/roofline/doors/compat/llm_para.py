@@ -15,7 +15,7 @@ from roofline.declared.checks import real
 from roofline.declared.errors import InputError
 from roofline.doors.compat.llm_para_table import COLUMNS, Layer, Operation, para_outline, para_rows
 from roofline.doors.compat.numbers import number, whole_number
-from roofline.model.config import LARGEST_SIZE, MOST_LAYERS
+from roofline.model.configs.config import LARGEST_SIZE, MOST_LAYERS
 from roofline.model.model import Model
 from roofline.model.sources.pieces import csv_file
 from roofline.model.sources.untrusted import LARGEST_TABLE, printable
@@ -146,7 +146,7 @@ def _hardware(config: Mapping[str, float | str]) -> Chip:
 
 def _summary(model: Model, analyses: Mapping[str, Analysis], batch: int, tokens: int, generated: int) -> list[str]:
     """FLOPs and bytes of each phase over all layers, parameters, weights and KV cache."""
-    from roofline.declared.units import brief, whole
+    from roofline.declared.numbers.units import brief, whole
 
     each = int(batch * model.kv_bytes(1))
     lines = [f"{len(model.layers)} layers, {batch} × {tokens} tokens, {generated} generated"]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from roofline.declared.checks import real
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.model.formats import Format
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Attention, Experts, Linear, Modules, Rope, Router

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import rms

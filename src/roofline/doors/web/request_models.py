@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from roofline.declared.groups import PartsSettings, Where
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import (
     OLD_NAMES,
     Function,

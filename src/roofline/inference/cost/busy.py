@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from roofline.declared.maths import Count, most
+from roofline.declared.numbers.maths import Count, most
 from roofline.inference.cost.cost import Cost, tariff
 from roofline.inference.plan import Plan, Total
 from roofline.inference.settings import Setup

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.hardware.chip import Chip, Price

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import Count, ceil_div
+from roofline.declared.numbers.maths import Count, ceil_div
 from roofline.model.model import Model, cached_tokens
 from roofline.model.modules import CompressedAttention, Compressor, Indexer, LatentAttention, Module
 from roofline.model.precision import Precision

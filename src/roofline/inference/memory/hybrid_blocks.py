@@ -16,7 +16,7 @@ from functools import reduce
 
 import numpy as np
 
-from roofline.declared.maths import Count, ceil_div, least, most, where
+from roofline.declared.numbers.maths import Count, ceil_div, least, most, where
 from roofline.inference.memory.cache_rows import token_bytes
 from roofline.model.model import Model, stored_state
 from roofline.model.modules import Attention, CompressedAttention, Compressor

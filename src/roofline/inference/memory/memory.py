@@ -17,16 +17,16 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, some, where
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, some, where
+from roofline.declared.numbers.unique_rows import distinct
 from roofline.declared.result import Figured, Flag, Units
-from roofline.declared.unique_rows import distinct
 from roofline.engines.engine import Engine
 from roofline.hardware.tiers import CACHE, MAIN, WEIGHTS, TierPlaces, keeper_of
 from roofline.inference.deployment import Deployment
 from roofline.inference.memory.cache_rows import row_bytes
 from roofline.inference.memory.hybrid_blocks import CachePages, cache_pages, cached_layers
 from roofline.inference.span import shaped
-from roofline.model.images import ImageTokens
+from roofline.model.media.images import ImageTokens
 from roofline.model.model import Model
 from roofline.model.modules import Attention, Experts, LatentAttention, Module
 from roofline.model.precision import Precision, part_of

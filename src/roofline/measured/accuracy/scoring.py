@@ -10,7 +10,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.result import Figured, Units
 
 RowValues: TypeAlias = NDArray[np.float64]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.measured.calibrate.cases import BYTES, Case, Device, Runner
 
 if TYPE_CHECKING:

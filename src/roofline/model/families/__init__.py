@@ -10,26 +10,28 @@ from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.model.adapters import drafts_note
 from roofline.model.checkpoints.quantization import quantised, scheme_of
-from roofline.model.config import Config, Inputs, ReadKeys
+from roofline.model.configs.config import Config, Inputs, ReadKeys
 from roofline.model.families.blocks.layers import MOST_DRAFTS, draft_blocks
 from roofline.model.families.blocks.seq2seq import written_alone
 
 # importing a lineage registers its families
 from roofline.model.families.decoders.dense import (  # noqa: F401
-    captions,
     classic,
     dense,
     gemma,
     gpt,
-    inside_multimodal,
     llama,
     looped,
-    multimodal_only,
     open_science,
     qwen,
     remote_dense,
     remote_older,
     variations,
+)
+from roofline.model.families.decoders.dense.multimodal import (  # noqa: F401
+    captions,
+    inside_multimodal,
+    multimodal_only,
     with_experts_of_images,
 )
 from roofline.model.families.decoders.experts import (  # noqa: F401

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.model import Model, Tower
 
 Entry = TypeVar("Entry")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from roofline.model.class_defaults import class_defaults
-from roofline.model.config import Config
+from roofline.model.configs.class_defaults import class_defaults
+from roofline.model.configs.config import Config
+from roofline.model.configs.ignored_keys import HARMLESS
 from roofline.model.families.registry import FAMILIES
 from roofline.model.families.wrappers import (
     NEVER_TIED,
@@ -16,7 +17,6 @@ from roofline.model.families.wrappers import (
     TIED_BY_EITHER,
     TIED_INSIDE,
 )
-from roofline.model.ignored_keys import HARMLESS
 
 # The language model's type where a wrapper's text_config does not name it.
 WRAPPERS = {

@@ -11,7 +11,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject, JsonValue
 from roofline.extras import install_line
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.load import Source, config_of
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Experts, Linear, Module, Part

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.model import Block, Model
 from roofline.model.modules import Attention, Convolution, Embedding, Learned, Linear, Module
 from roofline.model.trace.calls import InputShapes, make_call, usual_inputs

@@ -12,8 +12,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, MOST_VARIED, Percentiles, Tail, Varied
 
 UNEVEN = 0.03

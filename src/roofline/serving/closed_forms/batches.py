@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.serving.closed_forms.interpolation import interpolated
 
 POINTS = 16

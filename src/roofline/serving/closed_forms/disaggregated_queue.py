@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.serving.closed_forms.interpolation import interpolated
 
 NEARLY = 1 - 1e-6

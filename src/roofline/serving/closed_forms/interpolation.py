@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 
 
 def interpolated(grid: Array, values: Array, at: Array) -> Array:

@@ -22,7 +22,7 @@ from math import ceil, inf
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 
 SETTLING, MEASURED, FEW, MIXING = 5, 2, 600, 20
 """Closed loop: requests per user that warm up, requests per user that are measured, and the least that are measured

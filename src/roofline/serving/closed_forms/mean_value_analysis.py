@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.bracketing import halved
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.bracketing import halved
+from roofline.declared.numbers.maths import Count
 from roofline.serving.closed_forms.interpolation import interpolated
 from roofline.serving.closed_forms.queueing import NEARLY, ReplicaTimes, largest_of
 

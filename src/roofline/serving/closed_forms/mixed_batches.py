@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count
 from roofline.inference.overlap import OverlappedPlan
 from roofline.inference.plan import EMPTY, Plan
 from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens_alone, tokens_and_phase

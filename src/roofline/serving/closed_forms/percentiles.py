@@ -17,8 +17,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, most, where
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, most, where
 from roofline.declared.result import Figured, Leaf, Units
 from roofline.inference.span import Span, shaped
 from roofline.serving.closed_forms.queueing import ReplicaTimes, dispersed

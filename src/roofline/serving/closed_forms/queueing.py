@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.bracketing import halved
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.bracketing import halved
 from roofline.serving.closed_forms.batches import (
     normal_excess,
     poisson_shares,

@@ -22,17 +22,17 @@ from roofline.declared.kinds import (
     TimeText,
     Whole,
 )
-from roofline.declared.maths import Count, is_array
+from roofline.declared.numbers.maths import Count, is_array
+from roofline.declared.numbers.spelling import whole_named
 from roofline.declared.question import group, group_settings, question
-from roofline.declared.spelling import whole_named
 from roofline.inference.cost.bill import Bill
 from roofline.inference.cost.cost import Spending
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Setup, each, setup
 from roofline.inference.step import check_context
 from roofline.model.adapters import with_lora
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.serving.drafting import Drafting
 from roofline.serving.encoders import EncoderQueue, Encoders, encoders_of

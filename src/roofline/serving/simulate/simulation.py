@@ -15,7 +15,7 @@ from roofline.inference.cost.cost import Spending, Spent
 from roofline.inference.deployment import Deployment
 from roofline.inference.generate import Speculation
 from roofline.inference.settings import Deployed, Setup
-from roofline.model.images import ImageTokens
+from roofline.model.media.images import ImageTokens
 from roofline.serving.encoders import EncoderPool
 from roofline.serving.simulate.recorder import TIMES, Recorder
 from roofline.serving.simulate.statistics import Means, OverTime, Sample

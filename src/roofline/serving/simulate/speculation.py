@@ -7,7 +7,7 @@ from math import log
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.inference.generate import Speculation
 from roofline.serving.simulate.load.request import Request
 

@@ -7,7 +7,7 @@ from math import exp, isnan, log, sqrt
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 
 EXACT = 2**16
 """Number of values that a sample stores exactly; beyond it, values are counted in bins."""

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import root
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import root
 from roofline.inference.plan import EMPTY, Plan
 from roofline.work.step import Queries, Step, logits_alone, prefill, tokens_alone, tokens_and_phase
 from roofline.work.step import replace as changed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.units import si
+from roofline.declared.numbers.units import si
 from roofline.training.emit.bridge import bridge_told
 from roofline.training.emit.deepspeed import deepspeed_told
 from roofline.training.emit.maxtext import maxtext_told

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import Settings
 from roofline.declared.time_limit import SearchClock
 from roofline.engines.engine import Engine

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.arrays import Array
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.deployment import Machine, node_size, tensor_degrees
 from roofline.layout.layout import Layout

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.inference.deployment import Machine, deploy
 from roofline.layout.layout import Layout

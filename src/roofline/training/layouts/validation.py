@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, ceil_div, some
+from roofline.declared.numbers.maths import Count, ceil_div, some
 from roofline.engines.engine import Engine
 from roofline.inference.deployment import Deployment, Machine, training_layouts, whole_machine
 from roofline.inference.settings import broadcast

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from roofline.declared.maths import Count, ceil_div, some, where
+from roofline.declared.numbers.maths import Count, ceil_div, some, where
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.training.memory.workspace import ModuleCounts, Parameters, parameters

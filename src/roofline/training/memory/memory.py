@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
-from roofline.declared.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, where
 from roofline.declared.result import Figured, Units
 from roofline.inference.memory.memory import Memory
 from roofline.inference.span import shaped

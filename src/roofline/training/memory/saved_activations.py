@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, is_array, least, most, some
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, is_array, least, most, some
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS
 from roofline.work import ops as o

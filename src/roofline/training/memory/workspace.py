@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from roofline.declared.maths import Count, ceil_div, most, where
+from roofline.declared.numbers.maths import Count, ceil_div, most, where
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
 from roofline.model.formats import FORMATS, Format

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.training.pipeline.recurrence import Waves
 from roofline.work.training import V_SHAPED
 

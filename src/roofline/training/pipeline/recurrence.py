@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

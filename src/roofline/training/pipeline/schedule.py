@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.maths import Count, ceil_div, is_array, least, most
-from roofline.declared.unique_rows import distinct, everyone
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most
+from roofline.declared.numbers.unique_rows import distinct, everyone
 from roofline.training.pipeline.order import KINDS, WRITTEN, PassKind, lag, warm_up, waves_of, whole_passes
 from roofline.training.pipeline.recurrence import Waves
 from roofline.work.training import CHUNKED, FACING, SCHEDULES, V_SHAPED

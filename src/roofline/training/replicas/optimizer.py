@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roofline.declared.maths import Count, ceil_div, is_array, some
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, some
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, total
 from roofline.kernels.timing import time_op

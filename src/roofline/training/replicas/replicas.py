@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, most, some
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, most, some
 from roofline.inference.contention import Contention
 from roofline.inference.deployment import Deployment
 from roofline.inference.span import NOTHING, Span

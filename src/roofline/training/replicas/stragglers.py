@@ -23,7 +23,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count, is_array, most
+from roofline.declared.numbers.maths import Count, is_array, most
 from roofline.inference.span import Span, total
 from roofline.kernels.target import Target
 from roofline.layout.layout import Layout

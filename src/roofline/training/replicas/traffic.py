@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count, ceil_div, some
+from roofline.declared.numbers.maths import Count, ceil_div, some
 from roofline.layout.layout import Layout
 from roofline.model.formats import Format
 from roofline.model.model import Model

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from roofline.declared.maths import Count, least, most
+from roofline.declared.numbers.maths import Count, least, most
 from roofline.layout.layout import Layout
 from roofline.model.formats import FORMATS
 from roofline.model.model import Model

@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.maths import Count, is_array, root
+from roofline.declared.numbers.maths import Count, is_array, root
 
 
 @dataclass(frozen=True)

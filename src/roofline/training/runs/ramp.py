@@ -14,7 +14,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count, ceil_div, is_array
+from roofline.declared.numbers.maths import Count, ceil_div, is_array
 from roofline.declared.result import Figured, Units
 from roofline.layout.layout import Layout
 from roofline.training.estimate import TrainingEstimate

@@ -12,7 +12,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import AboveZero, FromZero, PackText, Switch, Text, TokensOfRun, Whole, WholeOrNone
-from roofline.declared.maths import Count, ceil_div, most
+from roofline.declared.numbers.maths import Count, ceil_div, most
 from roofline.declared.question import group, question
 from roofline.declared.result import Result, Units
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower

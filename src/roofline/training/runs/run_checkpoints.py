@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.result import Figured, Units
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.host import HOST_SHARE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roofline.declared.numbers.units import seconds
 from roofline.declared.trees import JsonObject
-from roofline.declared.units import seconds
 from roofline.training.breakdown import between, breakdown
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.pipeline.schedule import Item, Timeline

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.units import share, whole
 from roofline.declared.result import FigureValue
-from roofline.declared.units import share, whole
 from roofline.engines.engine import Engine
 from roofline.hardware.chip import Chip
 from roofline.inference.deployment import Deployment

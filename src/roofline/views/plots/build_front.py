@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import counted
+from roofline.declared.numbers.units import counted
 from roofline.views.plots import data as d
 from roofline.views.text.serving.search import limits_text, plan_text
 from roofline.whatif.search.search import Search

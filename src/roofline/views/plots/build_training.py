@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import whole
+from roofline.declared.numbers.units import whole
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.memory.by_part import memory_over_step
 from roofline.views.plots import data as d

@@ -12,8 +12,8 @@ from html import escape
 from itertools import groupby, pairwise
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from roofline.declared.numbers.units import counted, whole
 from roofline.declared.result import Result, Units
-from roofline.declared.units import counted, whole
 
 IN_NOTEBOOKS: list[Callable[[Any], str]] = []
 """Renderer of pictures in notebooks; the drawing module registers itself here when it is loaded."""

@@ -9,10 +9,10 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from roofline.declared.errors import InputError
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.maths import ceil_div
+from roofline.declared.numbers.units import binary, brief, seconds, share, whole
 from roofline.declared.sanitize import each_text, inert_html, inert_line
 from roofline.declared.trees import JsonObject, JsonValue
-from roofline.declared.units import binary, brief, seconds, share, whole
 from roofline.extras import install_line
 from roofline.views.plots import data as d
 from roofline.views.plots.draw.canvas import even_ticks, powers_of_two

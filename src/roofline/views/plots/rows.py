@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
-from roofline.declared.units import whole
+from roofline.declared.numbers.units import whole
 from roofline.views.plots.data import RowsLine, RowsPlot
 from roofline.whatif.query.columns import Words
 from roofline.whatif.query.figures import ColumnKind

@@ -16,8 +16,8 @@ from typing import Literal, Union, get_args, get_origin, get_type_hints
 
 import roofline
 from roofline.declared import kinds
-from roofline.declared.arrays import Array
-from roofline.declared.maths import Count, Symbol
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count, Symbol
 from roofline.declared.question import (
     NEEDED,
     Declaration,

@@ -11,8 +11,8 @@ from roofline.declared.groups import PlaceSettings
 from roofline.declared.kinds import Switch
 from roofline.declared.question import question
 from roofline.extras import check_frames
-from roofline.model.images import Images
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.views.files.atomic import check_ending, check_file, check_folder, whole_file, whole_folder
 from roofline.views.report.completed import Finished, OnSection, finished

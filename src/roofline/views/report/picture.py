@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roofline.declared.numbers.units import brief
 from roofline.declared.sanitize import inert_line
-from roofline.declared.units import brief
 from roofline.views.plots import data as d
 from roofline.views.plots.style import DARK, LIGHT, Theme
 from roofline.views.plots.write import write

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, TypeAlias
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import written
 from roofline.declared.result import Figured, Units
 from roofline.declared.sanitize import csv_cell, inert_line, inert_lines, inert_markdown, markdown_cell
-from roofline.declared.units import written
 from roofline.extras import check_frames
 
 TableCell: TypeAlias = Count | str | tuple[Count, Count] | None
@@ -35,7 +35,7 @@ _ALL_COLUMNS: ContextVar[bool] = ContextVar("_ALL_COLUMNS", default=False)
 
 @dataclass(frozen=True)
 class Column(Figured):
-    """A heading and the unit of its values, one of `roofline.declared.units.TEXTS`; words have none."""
+    """A heading and the unit of its values, one of `roofline.declared.numbers.units.TEXTS`; words have none."""
 
     FIGURES: ClassVar[Units] = dict.fromkeys(("name", "unit"), "")
 

@@ -11,10 +11,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import LengthSpread, Where
 from roofline.declared.kinds import Given, ValueKind, text_kind
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.question import Setting, Settings, group_settings, question_settings
 from roofline.engines.engine import engine_named
 from roofline.hardware.chip import Chip

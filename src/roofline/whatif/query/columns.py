@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.result import FigureValue
 from roofline.extras import check_frames
 

@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
-from roofline.declared.maths import is_array
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import is_array
 from roofline.declared.question import Settings
 from roofline.hardware.cluster import Cluster
 from roofline.hardware.named_chip import chip_named

@@ -24,9 +24,9 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, nearest, not_one_of
-from roofline.declared.units import unit_powers
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.units import unit_powers
 from roofline.whatif.query.columns import ColumnValues, Words
 
 LONGEST_CONDITION = 1000

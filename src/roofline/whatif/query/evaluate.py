@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, nearest
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.result import FigureValue, Result
 from roofline.whatif.query.column_types import column_kinds, typed_values
 from roofline.whatif.query.columns import ColumnValues, Rows, Words, at_rows, joined_values, words_of

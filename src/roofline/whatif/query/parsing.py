@@ -10,7 +10,7 @@ import numpy as np
 
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import PlaceSettings, Where
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import OLD_NAMES, Setting, Settings, group_settings, question_settings
 from roofline.engines.engine import trainer_named
 from roofline.inference.deployment import deploy, is_several

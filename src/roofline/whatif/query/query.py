@@ -8,10 +8,10 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.groups import Load, StaticBatch, one_load
 from roofline.declared.kinds import Given, ValueKind, count_kind
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.question import Settings, arguments_of, declaration_of, group_settings, question_settings
 from roofline.declared.result import FigureValue, Result
 from roofline.engines.engine import default_engine, engine_named

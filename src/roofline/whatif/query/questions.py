@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from roofline.declared.errors import not_one_of
 from roofline.declared.groups import Load, StaticBatch
-from roofline.declared.maths import Count, where
+from roofline.declared.numbers.maths import Count, where
 from roofline.declared.question import (
     OLD_NAMES,
     Settings,

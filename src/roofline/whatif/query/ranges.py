@@ -9,9 +9,9 @@ from itertools import product
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.checks import LARGEST
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.arrays import Array
 from roofline.layout.layout import FLAGS, Layout, layout_named
 
 PREFIXES: Mapping[str, int] = {

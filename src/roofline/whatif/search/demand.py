@@ -9,15 +9,15 @@ from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.deprecated import deprecated
 from roofline.declared.groups import LIMITED, SLO, Load
 from roofline.declared.kinds import Given, Switch
-from roofline.declared.maths import Count
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import OLD_NAMES, group
 from roofline.declared.result import Units
 from roofline.inference.span import Span
-from roofline.model.images import ImageTokens
+from roofline.model.media.images import ImageTokens
 from roofline.serving.closed_forms.attainment import least_over_mean, seconds_of, share_beyond
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, Percentiles, Tail, Tails
 from roofline.serving.requests import LENGTHS

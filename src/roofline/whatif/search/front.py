@@ -8,8 +8,8 @@ from math import inf
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.groups import Load
+from roofline.declared.numbers.arrays import Array
 from roofline.serving.closed_forms.percentiles import Percentiles
 from roofline.whatif.query.figures import OBJECTIVES
 from roofline.whatif.search.demand import Limits, ServedTimes

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roofline.declared.bracketing import spread
 from roofline.declared.checks import count
 from roofline.declared.kinds import Given
-from roofline.declared.maths import Count
+from roofline.declared.numbers.bracketing import spread
+from roofline.declared.numbers.maths import Count
 from roofline.engines.engine import Engine
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.deployment import Deployment, Machine

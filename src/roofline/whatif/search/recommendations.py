@@ -11,16 +11,16 @@ from typing import Annotated, TypeVar
 from roofline.declared.errors import InputError
 from roofline.declared.groups import StaticBatch, Where
 from roofline.declared.kinds import OneSequences, OneTokens
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import counted
 from roofline.declared.question import group, question
-from roofline.declared.units import counted
 from roofline.engines.engine import engines
 from roofline.inference.deployment import Machine, deploy
 from roofline.inference.generate import DRAFT_LENGTH, MTP_RIGHT, Generation, Speculation, generation
 from roofline.inference.settings import Setup, setup
 from roofline.layout.layout import Layout
-from roofline.model.images import Images
 from roofline.model.load import decoder_of
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.model.precision import Precision

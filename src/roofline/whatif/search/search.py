@@ -23,7 +23,7 @@ from roofline.declared.kinds import (
     Whole,
     WholeOrNone,
 )
-from roofline.declared.maths import is_array
+from roofline.declared.numbers.maths import is_array
 from roofline.declared.question import group, group_settings, question
 from roofline.declared.result import Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock
@@ -34,8 +34,8 @@ from roofline.inference.deployment import is_several, listed_machines
 from roofline.inference.settings import bill_of
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import Layout, layout_named
-from roofline.model.images import Images, ImageTokens
 from roofline.model.load import Source, decoder_of
+from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.serving.requests import LENGTHS
 from roofline.whatif.query.figures import OBJECTIVES, Aim

@@ -14,9 +14,9 @@ from math import prod
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.question import Settings
 from roofline.whatif.query.questions import Question, question_named
 

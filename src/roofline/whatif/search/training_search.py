@@ -26,7 +26,7 @@ from roofline.declared.kinds import (
     Word,
     Words,
 )
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.declared.time_limit import SEARCH_S, SearchClock

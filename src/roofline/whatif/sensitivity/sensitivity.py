@@ -19,8 +19,8 @@ import numpy as np
 from roofline.declared.checks import flag
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.units import seconds_power
 from roofline.declared.result import Figured, Units
-from roofline.declared.units import seconds_power
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.step import Estimate
 from roofline.kernels.kernels import is_matrix

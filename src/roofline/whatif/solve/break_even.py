@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from roofline.declared.bracketing import TOLERANCE
 from roofline.declared.checks import numbers
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.bracketing import TOLERANCE
 from roofline.inference.cost.cost import Tariff, tariff
 from roofline.serving.simulate.tables.parsers import spelled
 from roofline.whatif.query.condition import Clause, Compared, FigureName, NumberClause

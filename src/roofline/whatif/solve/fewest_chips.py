@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.bracketing import adjacent, spread
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.bracketing import adjacent, spread
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.deployment import Machine, is_several
 from roofline.inference.settings import setup

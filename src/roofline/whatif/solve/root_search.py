@@ -7,11 +7,11 @@ from math import inf
 
 import numpy as np
 
-from roofline.declared.arrays import Array
-from roofline.declared.bracketing import real_end, whole_end
 from roofline.declared.errors import InputError
-from roofline.declared.maths import Count
-from roofline.declared.units import counted
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.bracketing import real_end, whole_end
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import counted
 from roofline.whatif.query.knobs import Sought
 from roofline.whatif.query.query import OpenQuestion
 from roofline.whatif.query.questions import all_in_memory

@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from roofline.declared.bracketing import adjacent, spread, whole_end
 from roofline.declared.checks import count
 from roofline.declared.errors import not_one_of
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.bracketing import adjacent, spread, whole_end
 from roofline.inference.deployment import Machine
 from roofline.inference.fit import Fit
 from roofline.inference.settings import setup

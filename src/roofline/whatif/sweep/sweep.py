@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError, not_one_of
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.result import FigureValue, Result, Units
 from roofline.inference.deployment import machine_chip
 from roofline.model.load import Source

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
-from roofline.declared.maths import Count, ceil_div, experts_visited, least, where
+from roofline.declared.numbers.maths import Count, ceil_div, experts_visited, least, where
 from roofline.doors.compat.model_info.rules import Rules
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from roofline.declared.maths import ceil_div
-from roofline.declared.units import ratio, seconds, share, si, whole
+from roofline.declared.numbers.maths import ceil_div
+from roofline.declared.numbers.units import ratio, seconds, share, si, whole
 from roofline.doors.compat.model_info import why
 from roofline.doors.compat.model_info.account import Account
 from roofline.doors.compat.model_info.frontier import LARGEST_BATCH, Frontier, frontier, frontier_batch

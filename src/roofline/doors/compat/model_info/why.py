@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import TypeAlias
 
+from roofline.declared.numbers.units import si, whole
 from roofline.declared.result import Units
-from roofline.declared.units import si, whole
 from roofline.doors.compat.model_info.account import Account
 from roofline.doors.compat.model_info.conventions import Convention, square
 from roofline.doors.compat.model_info.floor import Beyond, beyond_floor

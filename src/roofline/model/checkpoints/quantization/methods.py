@@ -16,9 +16,9 @@ from typing import TypeGuard
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.checkpoints.quantization.rules import Rule, Scheme
-from roofline.model.config import LARGEST_SIZE, Config
+from roofline.model.configs.config import LARGEST_SIZE, Config
+from roofline.model.configs.ignored_keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
 from roofline.model.formats import ALIASES, FORMATS, Format, by_row, format_named, grouped, integers
-from roofline.model.ignored_keys import HARMLESS_QUANTIZATION, NEUTRAL_QUANTIZATION
 from roofline.model.modules import PARTS, Part
 from roofline.model.precision import WEIGHTS, Precision, uniform
 

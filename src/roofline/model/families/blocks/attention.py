@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from roofline.declared.errors import InputError
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.norms import MakeHeadNorm, layer_norm, rms
 from roofline.model.families.blocks.projections import column_product, replicated_product, row_product
 from roofline.model.families.blocks.sizes import Dims

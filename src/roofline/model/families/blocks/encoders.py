@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Convolution, Embedding, Linear, Module, Modules, Pace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.projections import column_product, row_product
 from roofline.model.modules import Activation, Add, Experts, Gate, Linear, Module, Modules, Router
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms
 from roofline.model.families.blocks.sizes import context_length
 from roofline.model.model import Block, Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.model.config import LARGEST_CONTEXT, MOST_LAYERS, Config
+from roofline.model.configs.config import LARGEST_CONTEXT, MOST_LAYERS, Config
 
 HEADS = "num_attention_heads|n_head|n_heads|num_heads|attention_heads"
 

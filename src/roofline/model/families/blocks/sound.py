@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.modules import Activation, Convolution, Module, Modules, Norm
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.images.denoisers import function, product
 from roofline.model.families.blocks.images.resnets import Residual, Sides, convolution, group_norm, plain_attention

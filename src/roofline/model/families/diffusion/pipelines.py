@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonObject, JsonValue
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Linear, Module
 

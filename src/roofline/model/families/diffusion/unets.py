@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.images.denoisers import (
     feed_forward,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at_one, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.sight import (

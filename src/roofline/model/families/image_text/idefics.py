@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -15,7 +15,7 @@ from roofline.model.families.blocks.sizes import Dims, dims
 from roofline.model.families.registry import complete
 from roofline.model.families.towers.fixed_resolution import square_vision
 from roofline.model.families.towers.resampled import resampled, unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model
 from roofline.model.modules import Activation, Add, Linear, Modules
 

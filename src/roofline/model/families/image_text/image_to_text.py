@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from roofline.declared.errors import InputError
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.feed_forward import activation, mlp

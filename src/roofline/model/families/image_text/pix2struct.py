@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.feed_forward import activation, mlp

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, tower
 from roofline.model.families.blocks.images.sight import both_sides
 from roofline.model.families.blocks.images.vision import patches
 from roofline.model.families.registry import complete
 from roofline.model.families.text.t5 import t5_feed_forward, t5_like
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model
 from roofline.model.modules import Learned
 

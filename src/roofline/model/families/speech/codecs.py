@@ -8,8 +8,8 @@ from functools import partial
 from math import floor, log2, prod
 from typing import TypeAlias
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder
 from roofline.model.families.blocks.feed_forward import activation, mlp

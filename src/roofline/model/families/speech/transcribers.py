@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, cross_attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.layers import causal_lm

@@ -7,8 +7,8 @@ from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config, Inputs
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config, Inputs
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.encoders import at, encoder
 from roofline.model.families.blocks.feed_forward import activation, mlp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, in_bands
 from roofline.model.families.blocks.encoders import at, at_one, encoder, paced, patch_embedding, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp

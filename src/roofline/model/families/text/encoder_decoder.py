@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from roofline.model.checkpoints.quantization.methods import stored_precision
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import cross_attention
 from roofline.model.families.blocks.encoders import tower
 from roofline.model.families.blocks.norms import layer_norm

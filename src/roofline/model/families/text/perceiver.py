@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import lcm
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at, at_one, encoder, paced
 from roofline.model.families.blocks.feed_forward import activation, mlp

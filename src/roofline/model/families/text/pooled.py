@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at_one, encoder, paced, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp

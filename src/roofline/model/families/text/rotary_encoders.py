@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, windowed
 from roofline.model.families.blocks.encoders import at_one, encoder, word_embeddings
 from roofline.model.families.blocks.feed_forward import activation, mlp

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -28,10 +28,10 @@ from roofline.model.families.speech.whisper import attention_of_whisper
 from roofline.model.families.towers.native_resolution import dots_vision, muse_projector, muse_vision
 from roofline.model.families.towers.qwen_vl import qwen2_5_vl, qwen3_vl
 from roofline.model.families.towers.spoken import qwen2_5_talker, qwen2_5_waves, qwen3_talker, qwen3_waves
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Convolution, Learned, Linear, Module, Modules
-from roofline.model.sound import SOUND
 
 ACT = "activation_function|hidden_act"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.vision import (
@@ -26,7 +26,7 @@ from roofline.model.families.blocks.images.vision import (
 from roofline.model.families.blocks.norms import across_heads, layer_norm, layer_norm_per_head, rms
 from roofline.model.families.registry import complete, towers
 from roofline.model.families.vision.fastvit import SIDE, VARIANTS, fastvit
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Attention, Learned, Linear, Modules, Norm
 

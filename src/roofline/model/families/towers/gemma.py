@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.convolutions import strided
@@ -25,10 +25,10 @@ from roofline.model.families.speech.conformers import convolution_module
 from roofline.model.families.towers.native_resolution import gemma4_vision
 from roofline.model.families.towers.resampled import unapplied
 from roofline.model.families.vision.mobilenet_v5 import OUTPUT, mobilenet_v5
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Attention, Convolution, Linear, Module, Modules
-from roofline.model.sound import SOUND
 
 SIDE = 768
 """Pixels of a side of what Gemma 3n sees, by its `preprocessor_config.json`."""

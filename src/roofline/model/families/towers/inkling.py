@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import ceil, inf, log, prod
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import paced
 from roofline.model.families.blocks.images.vision import TowerStage, TowerStages, section_of, sees, streamed
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.resampled import unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Linear, Module, Pace
-from roofline.model.sound import SOUND
 
 Fold = tuple[int, int, int]
 """Frames and pixels of a side that a cell holds, and its channels."""

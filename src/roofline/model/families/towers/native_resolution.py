@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
@@ -30,7 +30,7 @@ from roofline.model.families.blocks.sizes import Dims
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.fixed_resolution import published_siglip
 from roofline.model.families.towers.qwen_vl import glm_tower, glm_vit, qwen2_5_vl
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Gate, Learned, Linear, Modules
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -26,10 +26,10 @@ from roofline.model.families.blocks.sound import spectra_of
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.fixed_resolution import siglip_vision
 from roofline.model.families.towers.resampled import unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Module, Modules
-from roofline.model.sound import SOUND
 
 LONGEST = 500
 """Positions that attention sees at once; more are cut into pieces of as many, by the code of transformers."""

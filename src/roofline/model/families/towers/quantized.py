@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.images.denoisers import product
@@ -15,7 +15,7 @@ from roofline.model.families.diffusion.autoencoders import last_modules, middle
 from roofline.model.families.registry import towers
 from roofline.model.families.towers.fixed_resolution import backbone, beside, fixed
 from roofline.model.families.towers.resampled import unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Linear
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.images.vision import (
     TowerStage,
@@ -23,7 +23,7 @@ from roofline.model.families.blocks.images.vision import (
 )
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
 from roofline.model.families.registry import towers
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import DEEPSTACK, Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Norm
 

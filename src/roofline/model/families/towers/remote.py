@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from roofline.declared.trees import JsonValue
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -42,10 +42,10 @@ from roofline.model.families.towers.fixed_resolution import (
 )
 from roofline.model.families.towers.qwen_vl import kimi_k25_vision, merger
 from roofline.model.families.towers.resampled import halved_sides, pooled_squares, resampled, sam_tower, unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Modules, Norm
-from roofline.model.sound import SOUND
 
 CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from roofline.declared.trees import JsonValue
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.denoisers import product
@@ -39,10 +39,10 @@ from roofline.model.families.towers.quantized import CodeBook, book_decoder, boo
 from roofline.model.families.towers.qwen_vl import kimi_k25_vision
 from roofline.model.families.towers.remote import CLIP_L, SIGLIP, eva_clip, gated_words
 from roofline.model.families.towers.resampled import unapplied
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Convolution, Linear, Modules
-from roofline.model.sound import SOUND
 
 
 # -- CogVLM --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.feed_forward import mlp, moe
 from roofline.model.families.blocks.images.vision import TowerStage, listed_sizes, section_of, streamed
@@ -20,9 +20,9 @@ from roofline.model.families.blocks.sound import size_list
 from roofline.model.families.decoders.dense.qwen import qwen2, qwen3
 from roofline.model.families.towers.resampled import unapplied
 from roofline.model.formats import FORMATS
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Convolution, Linear, Module, Modules
-from roofline.model.sound import SOUND
 
 SPEECH = "talker"
 """Name of the tower that speaks."""

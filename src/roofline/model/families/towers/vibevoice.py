@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.images.vision import TowerStage, section_of, streamed
 from roofline.model.families.blocks.norms import rms
 from roofline.model.families.registry import towers
 from roofline.model.families.speech.codecs import vibevoice_acoustic_tokenizer
+from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Add, Linear, Modules
-from roofline.model.sound import SOUND
 
 
 @towers("vibevoice_asr")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.images.sight import Map, Sight, read_part, stage_names, stages_out
 from roofline.model.families.vision.convnets import (
     bit_sight,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from roofline.declared.errors import InputError
 from roofline.declared.trees import JsonValue
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.images.convolutions import (

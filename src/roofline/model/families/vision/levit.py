@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, at_one
 from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv
 from roofline.model.families.blocks.images.sight import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, in_groups, residual

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roofline.declared.checks import integer, real, requests_a_second
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.spelling import seconds_named
+from roofline.declared.numbers.spelling import seconds_named
 from roofline.serving.simulate.tables.parsers import number_above, spelled
 
 LARGEST_CV = 100.0

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
-from roofline.declared.spelling import LONGEST_TIME
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.spelling import LONGEST_TIME
 from roofline.extras import check_frames
 from roofline.model.sources.untrusted import printable
 from roofline.serving.simulate.load.workload import BLOCK, NO_PREFIX, Requests, check_blocks, in_blocks

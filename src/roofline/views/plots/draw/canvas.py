@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, cast
 
-from roofline.declared.units import binary, brief
+from roofline.declared.numbers.units import binary, brief
 from roofline.views.plots.labels import extent, text_box
 from roofline.views.plots.style import Style
 

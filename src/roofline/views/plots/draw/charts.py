@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline.declared.units import brief, tokens_text
+from roofline.declared.numbers.units import brief, tokens_text
 from roofline.views.plots.data import BarsPlot, MemoryPlot, ParametersPlot, SharesPlot
 from roofline.views.plots.draw.canvas import MARGIN, axes, context_ticks, folded, legend, log_axis, sheet
 from roofline.views.plots.labels import Rectangle, extent, overlap, write_labels

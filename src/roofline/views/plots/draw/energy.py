@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from roofline.declared.maths import ceil_div
-from roofline.declared.units import brief
+from roofline.declared.numbers.maths import ceil_div
+from roofline.declared.numbers.units import brief
 from roofline.views.plots import labels
 from roofline.views.plots.data import EnergyPanel, EnergyPlot
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, log_axis, sheet

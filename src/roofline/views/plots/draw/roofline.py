@@ -10,9 +10,9 @@ from itertools import groupby
 from math import atan2, degrees, hypot, log10, sqrt
 from typing import TYPE_CHECKING
 
-from roofline.declared.arrays import Array
-from roofline.declared.maths import ceil_div
-from roofline.declared.units import brief
+from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.maths import ceil_div
+from roofline.declared.numbers.units import brief
 from roofline.views.plots import labels
 from roofline.views.plots.data import MOST_NAMED, Ceiling, DrawnRoof, EnergyPlot, Panel, RooflinePlot, RooflinePoint
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, log_axis, sheet, tick_boxes, ticks_in_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline.declared.units import brief, seconds
+from roofline.declared.numbers.units import brief, seconds
 from roofline.views.plots.data import Distributed, SimulationPlot, Traced
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, log_axis, sheet
 from roofline.views.plots.style import Style

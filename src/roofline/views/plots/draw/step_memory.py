@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roofline.declared.units import brief
+from roofline.declared.numbers.units import brief
 from roofline.views.plots.data import StageMemory, StepMemoryPlot
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, sheet
 from roofline.views.plots.style import Style

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import log2
 from typing import TYPE_CHECKING
 
-from roofline.declared.units import binary, brief, seconds, whole
+from roofline.declared.numbers.units import binary, brief, seconds, whole
 from roofline.views.plots import labels
 from roofline.views.plots.data import Curve, MapPlot, SweepPlot
 from roofline.views.plots.draw.canvas import MARGIN, axes, legend, log_axis, power_ticks, sheet

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from roofline.declared.errors import InputError
-from roofline.declared.units import percent
+from roofline.declared.numbers.units import percent
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster
 from roofline.inference.deployment import Machine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.declared.errors import InputError
-from roofline.declared.units import whole
+from roofline.declared.numbers.units import whole
 from roofline.model.model import Model
 from roofline.model.summary import fingerprint, in_words
 from roofline.views.plots import build

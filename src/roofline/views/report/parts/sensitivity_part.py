@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import seconds
+from roofline.declared.numbers.units import seconds
 from roofline.views.plots import build
 from roofline.views.report.parts.section import PHASE, Section
 from roofline.views.report.parts.subject import Report

@@ -13,7 +13,7 @@ from roofline.inference.fit import Fit
 from roofline.inference.generate import Generation
 from roofline.inference.step import Estimate, step_estimate
 from roofline.layout.layout import Layout
-from roofline.model.images import Images
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.layouts.remedies import Fix, fixes

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.declared.maths import Count
-from roofline.declared.units import change, counted, percent, seconds, si, whole
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import change, counted, percent, seconds, si, whole
 from roofline.inference.generate import Generation
 from roofline.inference.memory.memory import Memory
 from roofline.inference.span import Span

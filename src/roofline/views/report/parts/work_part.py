@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from roofline.declared.errors import InputError
-from roofline.declared.units import counted, percent, seconds, share, si, whole
+from roofline.declared.numbers.units import counted, percent, seconds, share, si, whole
 from roofline.kernels.power import draw_of
 from roofline.views.report.parts.section import PHASE, Section
 from roofline.views.report.parts.subject import Report

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.numbers.units import seconds, si
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import seconds, si
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, Level
 from roofline.hardware.named_chip import chip_named

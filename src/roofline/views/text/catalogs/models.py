@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
 
+from roofline.declared.numbers.units import share, whole
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import share, whole
 from roofline.model.checkpoints.stored import ModuleBytes, StoredWeights, TensorGroup, as_stored
 from roofline.model.load import CatalogEntry
 from roofline.model.model import Model

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
+from roofline.declared.numbers.units import share, si, whole
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import share, si, whole
 from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.views.text.tables import Column, Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import counted, percent, seconds, whole
+from roofline.declared.numbers.units import counted, percent, seconds, whole
 from roofline.inference.cost.cost import MILLION
 from roofline.inference.encode import Encoding
 from roofline.views.text.inference.cost import assumed_lines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.declared.maths import Count
-from roofline.declared.units import counted, seconds, si
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import counted, seconds, si
 from roofline.inference.deployment import Deployment
 from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Deployed, Setup

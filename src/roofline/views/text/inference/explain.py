@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.numbers.units import ratio, whole
 from roofline.declared.result import Figured, FigureValue, Result, Units
-from roofline.declared.units import ratio, whole
 from roofline.model.model import Model
 from roofline.views.text.inference.analysis import step_text
 from roofline.work.explain import ExplainedFigure, Explanation

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import Count
-from roofline.declared.units import si, whole
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import si, whole
 from roofline.hardware.tiers import CACHE
 from roofline.inference.fit import Fit
 from roofline.inference.memory.memory import TierMemory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import counted
+from roofline.declared.numbers.units import counted
 from roofline.inference.generate import Generation, Speculation
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import seconds, si, whole
+from roofline.declared.numbers.units import seconds, si, whole
 from roofline.inference.offload import Offload
 from roofline.views.text.inference.analysis import headline
 from roofline.views.text.inference.estimate import span_text

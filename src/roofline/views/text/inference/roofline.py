@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.declared.units import percent, si
+from roofline.declared.numbers.units import percent, si
 from roofline.views.plots.data import EnergyPanel, EnergyPlot, Panel, RooflinePlot, RooflinePoint
 
 READING = "left of the ridge, memory bandwidth limits an op; right of it, compute does; no op is above the roof"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from roofline.declared.units import signed, whole
+from roofline.declared.numbers.units import signed, whole
 from roofline.measured.accuracy.accuracy import Accuracy
 from roofline.measured.accuracy.scoring import GroupScore
 from roofline.measured.accuracy.tally import Tally

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import si
+from roofline.declared.numbers.units import si
 from roofline.measured.calibrate.cases import Calibration, Fitted
 from roofline.measured.compare.bench_fit import BenchFit
 from roofline.views.text.tables import Column, Table

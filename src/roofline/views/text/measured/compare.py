@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import si, signed
+from roofline.declared.numbers.units import si, signed
 from roofline.measured.compare.benchmarks import ComparedResults
 from roofline.measured.compare.comparison import Comparison
 from roofline.views.text.tables import Column, Table

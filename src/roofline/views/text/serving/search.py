@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import counted, percent_known, seconds
+from roofline.declared.numbers.units import counted, percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.demand import UnderLimits

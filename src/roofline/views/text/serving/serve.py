@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from roofline.declared.groups import LengthSpread
-from roofline.declared.maths import Count
-from roofline.declared.units import counted, seconds, si
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import counted, seconds, si
 from roofline.serving.encoders import EncoderPool
 from roofline.serving.pools import Pools
 from roofline.serving.server import Serving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from roofline.declared.units import counted, percent, percent_known, seconds, whole
+from roofline.declared.numbers.units import counted, percent, percent_known, seconds, whole
 from roofline.serving.simulate.simulation import Distribution, Simulation
 from roofline.views.text.inference.cost import cost_lines
 from roofline.views.text.inference.estimate import chips_text, deployment_text

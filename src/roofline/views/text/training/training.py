@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from roofline.declared.numbers.units import counted, percent, seconds, share, si, tokens_text
 from roofline.declared.result import FigureValue, Result, Units
-from roofline.declared.units import counted, percent, seconds, share, si, tokens_text
 from roofline.training.breakdown import PHASES, Breakdown
 from roofline.training.estimate import Stage, TrainingEstimate
 from roofline.training.layouts.remedies import Fix

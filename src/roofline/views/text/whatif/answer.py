@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.declared.maths import Count
-from roofline.declared.units import change, percent, seconds, si
+from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import change, percent, seconds, si
 from roofline.views.text.inference.analysis import headline
 from roofline.views.text.inference.estimate import memory_text
 from roofline.views.text.serving.search import limits_kept_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import signed, written
+from roofline.declared.numbers.units import signed, written
 from roofline.views.text.inference.analysis import step_text
 from roofline.views.text.inference.estimate import misfit
 from roofline.views.text.tables import Column, Table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import percent
+from roofline.declared.numbers.units import percent
 from roofline.views.text.inference.analysis import headline
 from roofline.views.text.serving.search import limits_kept_text
 from roofline.views.text.serving.serve import spread_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import binary, seconds, whole
+from roofline.declared.numbers.units import binary, seconds, whole
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.sensitivity.sensitivity import Elasticity, RegimeMap, Sensitivity
 

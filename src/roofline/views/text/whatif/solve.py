@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.declared.units import counted, si, written
+from roofline.declared.numbers.units import counted, si, written
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.query.knobs import KNOBS
 from roofline.whatif.solve.solution import Met, Solution

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roofline.declared.errors import not_one_of
-from roofline.declared.units import TEXTS, counted, whole
+from roofline.declared.numbers.units import TEXTS, counted, whole
 from roofline.views.files.sweep_file import encoded
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.query.columns import Rows, dicts_of, first_rows

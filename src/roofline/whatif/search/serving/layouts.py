@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
+from roofline.declared.numbers.arrays import Array
 from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, cluster_named, of_chips
 from roofline.inference.deployment import Machine, is_several, machine_chip, node_size, tensor_degrees

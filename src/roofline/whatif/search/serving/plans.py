@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from roofline.declared.groups import DEGREES, LIMITED, Load, PlaceSettings, PoolSizes, Where
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 from roofline.declared.question import group_settings
 from roofline.declared.result import Figured, Units
 from roofline.engines.engine import Engine, default_engine, engine_named
@@ -23,7 +23,7 @@ from roofline.inference.settings import Setup, bill_of, setup
 from roofline.inference.span import Span, exactly
 from roofline.kernels.power import draw_of
 from roofline.layout.layout import Layout
-from roofline.model.images import Images
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.percentiles import Percentiles, Tail, Tails

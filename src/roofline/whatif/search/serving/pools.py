@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
+from roofline.declared.numbers.arrays import Array
 from roofline.inference.span import Span, exactly
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.disaggregated_queue import Passage, Tandem

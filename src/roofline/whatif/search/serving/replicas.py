@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
+from roofline.declared.numbers.arrays import Array
 from roofline.serving.server import Serving
 from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import Group, PlanTimes, ServingPlan, Site, part, plan_times

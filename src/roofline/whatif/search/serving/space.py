@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.time_limit import SearchClock
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.deployment import is_several
 from roofline.inference.step import check_context
 from roofline.layout.layout import Layout
-from roofline.model.images import Images
+from roofline.model.media.images import Images
 from roofline.model.model import Model
 from roofline.serving.pool_sizing import Columns
 from roofline.serving.requests import ServedLoad, requests_of

@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from roofline.declared.arrays import Array
 from roofline.declared.groups import Load
+from roofline.declared.numbers.arrays import Array
 from roofline.serving.closed_forms.disaggregated_queue import Tandem
 from roofline.whatif.search.demand import Limits
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from roofline.declared.errors import InputError
-from roofline.model.config import LARGEST_SIZE, MOST_LAYERS, Config
+from roofline.model.configs.config import LARGEST_SIZE, MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at, at_one, encoder, patch_embedding
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import layer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import encoder, patch_embedding, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -14,7 +14,7 @@ from roofline.model.families.blocks.layers import layer
 from roofline.model.families.blocks.norms import MakeHeadNorm, MakeNorm, layer_norm
 from roofline.model.families.blocks.sizes import HEADS, Dims
 from roofline.model.families.registry import complete, towers
-from roofline.model.images import IMAGES
+from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Learned, Linear, Module, Modules
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, position_table, stack

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from roofline.declared.errors import InputError
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rotary, same_window, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, parallel_layer, position_table, stack

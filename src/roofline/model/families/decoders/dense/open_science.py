@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, kind, layer, parallel_layer, stack

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from math import isqrt
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rope_section, rotary, windowed
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import again, causal_lm, layer, stack

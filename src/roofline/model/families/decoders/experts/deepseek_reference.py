@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from roofline.declared.trees import JsonObject
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 
 _SIZES: Mapping[str, str] = MappingProxyType({
     "dim": "hidden_size", "inter_dim": "intermediate_size", "moe_inter_dim": "moe_intermediate_size",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.model.checkpoints.tensor_names import SECOND
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import latent_attention
 from roofline.model.families.blocks.feed_forward import activation, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, layer

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, pattern_length, rotary, windowed
 from roofline.model.families.blocks.feed_forward import ACTIVATIONS, activation, fine_moe, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, kind, layer, parallel_layer, stack

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, layer_windows, rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, stack

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import latent_attention
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types
 from roofline.model.families.blocks.layers import causal_lm, stack

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack, untied

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.layers import causal_lm, with_before
 from roofline.model.families.blocks.norms import per_head

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline.declared.maths import ceil_div
-from roofline.model.config import Config
+from roofline.declared.numbers.maths import ceil_div
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.feed_forward import mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, untied
 from roofline.model.families.blocks.norms import MakeNorm, layer_norm, rms, rms_with_bias

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.maths import ceil_div
 from roofline.declared.question import Settings
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import rotary
 from roofline.model.families.blocks.feed_forward import activation, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack, untied

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.convolutions import chain, conv

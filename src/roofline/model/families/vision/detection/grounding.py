@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at, encoder, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.sight import head_of, over, read_part, sees_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, resized, transposed
 from roofline.model.families.blocks.images.sight import Map, head_of, image_model, stage_sizes
 from roofline.model.families.blocks.norms import layer_norm

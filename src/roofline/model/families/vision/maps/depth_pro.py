@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, everywhere, resized, transposed
 from roofline.model.families.blocks.images.sight import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.declared.errors import InputError
-from roofline.model.config import LARGEST_SIZE, Config
+from roofline.model.configs.config import LARGEST_SIZE, Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.images.convolutions import chain, conv, everywhere, resized, transposed

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.convolutions import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from roofline.model.config import Config
+from roofline.model.configs.config import Config
 from roofline.model.families.blocks.encoders import at_one
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.convolutions import MapStep, chain, conv, resized

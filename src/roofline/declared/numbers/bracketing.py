@@ -13,7 +13,7 @@ from math import inf, log, log2, sqrt
 
 import numpy as np
 
-from roofline.declared.arrays import Array
+from roofline.declared.numbers.arrays import Array
 
 TOLERANCE = 1e-9
 """Relative tolerance of a real answer: the limits fail this far beyond it."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
-from roofline.declared.arrays import Array, np
+from roofline.declared.numbers.arrays import Array, np
 
 if TYPE_CHECKING:
     from sympy import Expr

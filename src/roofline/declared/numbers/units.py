@@ -8,7 +8,7 @@ from typing import Any
 
 from prefixed import Float
 
-from roofline.declared.maths import Count
+from roofline.declared.numbers.maths import Count
 
 
 def si(value: Count, unit: str) -> str:

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
-from roofline.declared.maths import ceil_div
+from roofline.declared.numbers.maths import ceil_div
 from roofline.declared.trees import JsonObject
-from roofline.model.config import Inputs
+from roofline.model.configs.config import Inputs
 
 SOUND = "sound"
 """The stream of recordings."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from roofline.declared.trees import JsonObject
 
-FILE = Path(__file__).with_name("families") / "class_defaults.json"
+FILE = Path(__file__).with_name("class_defaults.json")
 
 
 @dataclass(frozen=True)

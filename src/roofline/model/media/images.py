@@ -15,12 +15,12 @@ from typing import Annotated, ClassVar, Protocol, TypeAlias
 from roofline.declared.checks import integer
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import ImageSize, Seconds, Whole
+from roofline.declared.numbers.spelling import pixels_named, seconds_named
+from roofline.declared.numbers.units import counted
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Units
-from roofline.declared.spelling import pixels_named, seconds_named
 from roofline.declared.trees import JsonObject
-from roofline.declared.units import counted
-from roofline.model.sound import HEARD, LONGEST_SECONDS, SOUND, Heard
+from roofline.model.media.sound import HEARD, LONGEST_SECONDS, SOUND, Heard
 
 IMAGES = "images"
 """The stream of images and videos."""

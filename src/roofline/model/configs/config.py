@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from roofline.declared.errors import LONGEST_LIKENED, MOST_LIKENED, InputError, nearest, not_one_of
 from roofline.declared.sanitize import LONGEST_WORD, shortened
 from roofline.declared.trees import JsonObject, JsonValue
-from roofline.model.class_defaults import ClassDefaults, class_defaults
-from roofline.model.ignored_keys import HARMLESS, NEUTRAL, Checks
+from roofline.model.configs.class_defaults import ClassDefaults, class_defaults
+from roofline.model.configs.ignored_keys import HARMLESS, NEUTRAL, Checks
 
 T = TypeVar("T")
 _REQUIRED: Any = object()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.declared.errors import not_one_of
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.feed_forward import activation, fine_moe, mlp, mlp_layer_types, moe
 from roofline.model.families.blocks.layers import causal_lm, layer, stack

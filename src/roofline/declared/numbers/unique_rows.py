@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from roofline.declared.arrays import Array, np
-from roofline.declared.maths import Count, is_array
+from roofline.declared.numbers.arrays import Array, np
+from roofline.declared.numbers.maths import Count, is_array
 
 FEW = 64
 """Arrays of up to this size are used as they are."""

@@ -1,6 +1,6 @@
 """NumPy, loaded on first use: questions about plain numbers start without it.
 
->>> from roofline.declared.arrays import np
+>>> from roofline.declared.numbers.arrays import np
 >>> np.shape([1, 2])
 (2,)
 """

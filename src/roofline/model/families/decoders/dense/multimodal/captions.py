@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.model.config import MOST_LAYERS, Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, rotary, same_window, windowed
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.layers import causal_lm, layer, position_table, stack

@@ -1,0 +1,1 @@
+"""Reading a config.json: values checked when read, defaults of its class, keys that change nothing."""
