@@ -144,7 +144,7 @@ def drawn_lengths(random: np.random.Generator, mean: int, cv: float, most: int, 
     z = normal_quantile((order + random.random(order.shape)) / strata)
     values = np.rint(np.clip(np.exp(law.law.mu + law.law.sigma * z), 1, most))
     values = values.reshape(blocks, replications, ranks, block).transpose(1, 2, 0, 3)
-    return values.reshape(replications, ranks, -1)[:, :, :number]
+    return np.asarray(values.reshape(replications, ranks, -1)[:, :, :number])
 
 
 def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
@@ -228,9 +228,8 @@ class Replications:
         self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
         self.decodes = np.zeros((replications, ranks), dtype=np.int64)
         if self.underway is not None:
-            i, j, k = np.nonzero(self.underway.left)
-            u = self.underway
-            self._joined(i, j, *(v[i, j, k] for v in (u.left, u.tokens, u.growth, u.reserved)), self.decodes)
+            u, (i, j, k) = self.underway, np.nonzero(self.underway.left)
+            self._joined(self.decodes, i, j, u.left[i, j, k], u.tokens[i, j, k], u.growth[i, j, k], u.reserved[i, j, k])
         self.history: list[tuple[Array, Array]] = []
 
     def _attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
@@ -423,11 +422,12 @@ class Replications:
         answered, more = np.zeros_like(decodes), steps > 0
         np.add.at(answered, (i[~more], j[~more]), 1)
         i, j, place, steps = i[more], j[more], place[more], steps[more]
-        self._joined(i, j, steps, *(v[i, j, place] for v in (self.input, self.growth, self.taken)), decodes)
+        tokens, growth, kept = (v[i, j, place] for v in (self.input, self.growth, self.taken))
+        self._joined(decodes, i, j, steps, tokens, growth, kept)
         return answered
 
     def _joined(
-        self, i: Array, j: Array, left: Array, tokens: Array, growth: Array, kept: Array, decodes: Array
+        self, decodes: Array, i: Array, j: Array, left: Array, tokens: Array, growth: Array, kept: Array
     ) -> None:
         """Let requests of these replications and ranks decode, with so many steps left."""
         ends = (self.decoded[i, j] + left) % self.ended.shape[3]
@@ -680,7 +680,7 @@ class RankGroup:
         steps = requests.steps.reshape(-1)
         shape = (*number.shape, max(1, int(number.max())))
         if not steps.any():
-            return Underway(*np.zeros((2, *shape)), np.zeros(shape, dtype=np.int64), np.zeros(shape))
+            return Underway(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape))
         many = int(np.prod(shape))
         share = random.permutation((np.arange(many) + random.random(many)) / many)
         upto = np.cumsum(steps)

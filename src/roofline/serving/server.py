@@ -589,7 +589,7 @@ class Server:
         """Seconds of a round of a closed loop, and requests of a rank that decode, by the formula."""
         means = self.in_no_order(max(1, round(everyone)))
         rate = float(means.rate)
-        return everyone / rate, rate / int(self.groups) * (self.output - 1) * float(means.tpot * means.longer)
+        return everyone / rate, rate / int(self.groups) * float((self.output - 1) * means.tpot * means.longer)
 
     @property
     def _certain(self) -> bool:
@@ -623,7 +623,7 @@ class Server:
             added_s = scale * (users * seen.between - alone_s)
             if several.any():
                 after = float(alone.ttft) + (self.output - 1) * float(alone.following * self.share) + added_s - ttft
-                longer = after / ((self.output - 1) * tpot)
+                longer = float(after / ((self.output - 1) * tpot))
             else:
                 ttft = float(alone.ttft) + added_s
         whole = np.quantile(first + seen.after, SHARES)

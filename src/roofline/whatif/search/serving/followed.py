@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.serving.replications import neighbouring_users
 from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
-from roofline.whatif.search.demand import Limits, Load
+from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import ServingPlan
 from roofline.whatif.search.serving.space import SiteSpace
 
