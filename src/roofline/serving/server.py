@@ -61,9 +61,11 @@ LEAST, SETTLING = 3000, 4000
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
 SHORT, SHORT_APART, CROWD = 100, 16, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, with users or of ranks in step, and
-at a rate of others; and the most requests that a rank runs at once. The formula takes a hundredth of the time, and is
-right for longer ones more often."""
+"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
+the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
+often."""
+UNSURE = 0.02
+"""Sampling error of the rate of a server that is followed with users, as a share: three standard errors and more."""
 QUEUED = 2
 """Users for each place from which on no place is ever free: all others wait that much longer."""
 LOADS = (
@@ -505,7 +507,8 @@ class Server:
             return self.together(everyone)
         means = self.in_no_order(everyone)
         if (short := short & ~together).any():
-            means = self._followed(short, everyone, 1, closed=True).chosen(short, means)
+            seen = self._followed(short, everyone, 1, closed=True)
+            means = self._shrunk(seen, everyone, means.rate).chosen(short, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
@@ -540,6 +543,24 @@ class Server:
             rate = load / (self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer)
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
 
+    def _shrunk(self, seen: Circumstances, everyone: Count, rate: Count) -> Circumstances:
+        """What requests of a closed loop see, where a difference of their rate from the formula's within its sampling
+        error is none (soft thresholding; Donoho 1995, doi:10.1109/18.382009).
+
+        As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
+        """
+        known = seen.rate - rate * np.clip(seen.rate / rate - 1, -UNSURE, UNSURE)
+        slower, before = seen.rate / known, self.asked.engine.before(self.input)
+        tpot = seen.tpot * slower
+        ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
+        later, p = (before + ttft) / (before + seen.ttft), seen.percentiles
+        first, following, whole = (
+            tail.each(lambda s, by=by: s * by) for tail, by in ((p.ttft, later), (p.tpot, slower), (p.latency, slower))
+        )
+        return replace(
+            seen, ttft=ttft, tpot=tpot, rate=known, percentiles=Percentiles(first, following, whole, p.approximate)
+        )
+
     def first_token(self, rate: Count, turns: Count) -> tuple[Array, Count]:
         """Whether servers are followed at a rate, and mean seconds from when the scheduler sees a request to its first
         token if they are. `turns`: as in `at_rate`."""
@@ -571,8 +592,8 @@ class Server:
     def _settled(self, users: int) -> Array:
         """`figures` with so many users of the ranks that run every step together.
 
-        From `QUEUED` users for each place on every place is taken, at the highest rate, and all others wait: by
-        Little's law they wait that much longer.
+        From `QUEUED` users for each place on, every place is taken, and more users only wait: the rate stays, and by
+        Little's law waits are that much longer.
         """
         ranks = int(self.asked.layout.in_step)
         most = neighbouring_users(QUEUED * int(self.places) * ranks, ranks, self._certain)[1]
@@ -580,8 +601,8 @@ class Server:
         if users < most:
             return figures
         ttft, tpot, longer, *tails = figures
-        rate = float(self.fastest) / int(self.groups) * ranks
-        waits = users / rate - float(self.asked.engine.before(self.input)) - (self.output - 1) * tpot * longer
+        round_s = float(self.asked.engine.before(self.input)) + ttft + (self.output - 1) * tpot * longer
+        waits = ttft + (users / most - 1) * round_s
         first, following, whole = np.array(tails).reshape(3, -1)
         return np.array([waits, tpot, longer, *(first + waits - ttft), *following, *(whole + waits - ttft)])
 
@@ -829,7 +850,7 @@ def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool
     """
     output, alike = np.asarray(output), (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
     formula = (output == 1) | alike & (not drafts)
-    apart = (output <= SHORT) & ~formula if closed else output <= SHORT_APART
+    apart = (output <= SHORT_APART) & ~(formula & closed)
     return np.where(np.asarray(in_step) > 1, output <= SHORT, apart)
 
 
