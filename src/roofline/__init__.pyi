@@ -6,7 +6,6 @@ from os import PathLike
 from typing import Any, Literal, TypeAlias, overload
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from roofline.declared.numbers.arrays import Array
 from roofline.declared.errors import InputError as InputError
 from roofline.declared.groups import EncoderReplicas, PlaceSettings
 from roofline.declared.groups import Load as Load
@@ -14,6 +13,7 @@ from roofline.declared.groups import PoolSizes as PoolSizes
 from roofline.declared.groups import SLO as SLO
 from roofline.declared.groups import StaticBatch as StaticBatch
 from roofline.declared.groups import Where as Where
+from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Symbol
 from roofline.declared.result import Grid as Grid
 from roofline.declared.result import Result as Result
@@ -47,10 +47,10 @@ from roofline.measured.calibrate import calibrate as calibrate
 from roofline.measured.compare.benchmarks import ComparedResults as ComparedResults
 from roofline.measured.compare.comparison import Comparison as Comparison
 from roofline.measured.compare.read import ProfiledStep
-from roofline.model.media.images import Images as Images
 from roofline.model.load import Source
 from roofline.model.load import catalog as catalog
 from roofline.model.load import load as load
+from roofline.model.media.images import Images as Images
 from roofline.model.model import Model as Model
 from roofline.model.precision import Precision as Precision
 from roofline.model.trace.make import trace as trace

@@ -55,6 +55,28 @@ def test_lengths_are_a_stratified_sample() -> None:
     drawn = drawn_lengths(np.random.default_rng(3), 500, 0.8, 131_072, (40, 1, 200))
     assert drawn.mean() == pytest.approx(500, rel=0.005)
     assert drawn.std() / drawn.mean() == pytest.approx(0.8, rel=0.03)
+    of_some = drawn[:, 0, 26:52].mean()  # two blocks of 13 places of 40 replications
+    assert of_some == pytest.approx(500, rel=0.01)
+
+
+@pytest.mark.parametrize(("engine", "users", "given"), [("vllm", 40, (2000, 8)), ("sglang", 5, (900, 12))])
+def test_users_of_short_answers_are_what_a_simulation_sees(engine: str, users: int, given: tuple[int, int]) -> None:
+    """Throughput, TTFT and TPOT, within the simulation's own confidence and the sample's."""
+    asked = {"on": "h100-sxm", "engine": engine, "concurrency": users, "input": given[0], "output_tokens": given[1]}
+    served = rl.serve(LLAMA, **asked)
+    seen = rl.simulate(LLAMA, **asked, extent=rl.Extent(requests=8000, seed=3))
+    pairs = ((users / served.requests_per_second, seen.latency), (served.ttft.expected, seen.ttft))
+    for expected, mean in (*pairs, (served.tpot.expected, seen.tpot)):
+        assert abs(float(expected) - mean.mean) < 0.02 * mean.mean + mean.half_width
+
+
+def test_users_beyond_all_places_wait_for_the_highest_rate() -> None:
+    given = {"input": 2000, "output_tokens": 8, "on": "h100-sxm", "engine": "vllm(max_num_seqs=16)"}
+    served = rl.serve(LLAMA, concurrency=np.array([64, 640]), **given)
+    most = rl.serve(LLAMA, concurrency=2**20, **given).requests_per_second
+    assert served.requests_per_second == pytest.approx(most, rel=1e-9)
+    assert np.diff(served.latency.expected) == pytest.approx(576 / most, rel=1e-6)
+    assert served.tpot.expected[0] == served.tpot.expected[1]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ shows. Here the scheduler's own rules are followed, those of `simulate`, with th
 array is a replication, so that a step of all of them is one pass of NumPy (independent replications: Law,
 Simulation Modeling and Analysis, §9.5). Prompts are first come, first served: what is computed of all of a rank's
 prompts is one number of tokens. Random numbers are the same for every server and load, lengths a stratified sample.
+A closed loop begins in the middle of answers, and its rate is that of the work done, so that short runs are enough.
 
 Axes: replications, ranks that run every step together, requests in the order in which the scheduler sees them.
 """
@@ -38,9 +39,11 @@ PRESENT = 6
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
-ROUNDS, ROUNDS_APART, ROUNDS_CERTAIN = (3, 3), (10, 3), (5, 10)
-"""Requests of each user of a closed loop that warm up and that count; also where prompts run apart, which keeps users
-together for longer, and where nothing is random."""
+ROUNDS, ROUNDS_APART, ROUNDS_CERTAIN, ROUNDS_ALIKE = (2, 2), (5, 4), (5, 10), (10, 3)
+"""Requests of each user of a closed loop that warm up and that count; where prompts run apart, which keeps users
+together for longer; where nothing is random; and where only drafts are, so that all users send at first."""
+REPLICATIONS, STRATA = 64, 512
+"""Replications of a closed loop at least, and lengths at least of which each is from a stratum of its own."""
 LEAST_COUNTED, SPARE = 32, 1.3
 """Requests of all users of a rank that count at least; and by how much more are at hand, since they may be answered
 sooner than expected."""
@@ -128,14 +131,20 @@ _about = lru_cache(256)(about)
 
 
 def drawn_lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
-    """A stratified sample of lengths about a mean, in random order."""
+    """Lengths about a mean, in random order. Those of one or of some consecutive places of all replications are a
+    stratified sample, so that they have the mean of the law whichever places count (McKay, Beckman and Conover 1979).
+    """
     law = _about(mean, cv, most)
     if not isinstance(law, About):
         return np.full(shape, float(mean))
-    number = int(np.prod(shape))
-    z = normal_quantile((np.arange(number) + random.random(number)) / number)
+    replications, ranks, number = shape
+    block = max(1, ceil(STRATA / (replications * ranks)))
+    blocks, strata = ceil(number / block), replications * ranks * block
+    order = random.permuted(np.broadcast_to(np.arange(strata), (blocks, strata)), axis=1)
+    z = normal_quantile((order + random.random(order.shape)) / strata)
     values = np.rint(np.clip(np.exp(law.law.mu + law.law.sigma * z), 1, most))
-    return random.permutation(values).reshape(shape)
+    values = values.reshape(blocks, replications, ranks, block).transpose(1, 2, 0, 3)
+    return np.asarray(values.reshape(replications, ranks, -1)[:, :, :number])
 
 
 def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
@@ -148,6 +157,25 @@ def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int]
     gaps[:, :, 0] = random.standard_gamma(float(max(1, groups - (ranks - 1) * apart)), (replications, number))
     times = np.cumsum(gaps.reshape(replications, -1), axis=1) / rate
     return np.asarray(times.reshape(replications, number, ranks).swapaxes(1, 2))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Requests of each rank that count: `number` from the `start`-th one on of each replication."""
+
+    start: Array
+    number: int
+
+
+@dataclass(frozen=True)
+class Underway:
+    """Requests that decode already when replications begin, in each rank: `tokens` in their caches, to which a decode
+    step adds `growth`, and the steps that are `left`; 0 where there is none."""
+
+    tokens: Array
+    growth: Array
+    left: Array
+    reserved: Array
 
 
 # -- the scheduler ---------------------------------------------------------------------------------------------------
@@ -170,6 +198,7 @@ class Replications:
     cached: float = 0.0
     encode_s: float = 0.0
     room: Room | None = None
+    underway: Underway | None = None
 
     def __post_init__(self) -> None:
         r = self.requests
@@ -178,7 +207,7 @@ class Replications:
         self.sent = np.isfinite(r.ready).sum(axis=2)
         fresh, steps = np.maximum(r.input - self.cached, 1.0), np.maximum(r.steps, 1)
         each, once = self._attention(fresh, self.cached + 0 * fresh)
-        taken = 0 * fresh if self.room is None else self._taken(self.room, r)
+        taken = 0 * fresh if self.room is None else taken_of(self.room, self.policy, r.input, r.output)
         growth = np.maximum(r.output - 1, 0) / steps
         self.slots = np.stack([r.ready, r.input, r.output, r.steps, r.late, growth, fresh, each, once, taken])
         (
@@ -193,9 +222,14 @@ class Replications:
         self.line, self.places = _lined(self.upto, self.apart), _lined(self.held, self.most)
         self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
         self.clock = np.zeros(replications)
-        self.ended = np.zeros((4, replications, ranks, int(self.steps.max()) + sum(AHEAD) + 2))
+        longest = self.steps.max() if self.underway is None else max(self.steps.max(), self.underway.left.max())
+        self.ended = np.zeros((4, replications, ranks, int(longest) + sum(AHEAD) + 2))
         self.decoded = np.zeros((replications, ranks), dtype=np.int64)
         self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
+        self.decodes = np.zeros((replications, ranks), dtype=np.int64)
+        if self.underway is not None:
+            u, (i, j, k) = self.underway, np.nonzero(self.underway.left)
+            self._joined(self.decodes, i, j, u.left[i, j, k], u.tokens[i, j, k], u.growth[i, j, k], u.reserved[i, j, k])
         self.history: list[tuple[Array, Array]] = []
 
     def _attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
@@ -207,21 +241,14 @@ class Replications:
             rest, once = rest + np.maximum(seconds - t.draft.shared, 0.0), once + np.minimum(seconds, t.draft.shared)
         return rest, once
 
-    def _taken(self, room: Room, requests: Drawn) -> Array:
-        """Share of memory for which there has to be room when a request starts."""
-        if self.policy.reserves:
-            return _held(room, requests.input + requests.output)
-        ahead = self.policy.expects * np.minimum(np.maximum(requests.output - 2, 0), CLIPPED)
-        return _held(room, requests.input + 1 + (ahead > 0) * ahead / max(self.policy.expects, 1e-9))
-
-    def run(self, until: Array) -> None:
+    def run(self, until: Array, goal: Array | None = None) -> None:
         """Run each replication until a time, in seconds, or for the most steps; or until no more requests are sent in a
-        closed loop, whose time is then `until`."""
+        closed loop, whose time is then `until`; or all until so many of each rank have their first token."""
         self.until = until
         p, (replications, ranks, _) = self.policy, self.shape
         zero = np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
-        served, known, begun, decodes = zero, zero, zero, zero.copy()
+        served, known, begun, decodes = zero, zero, zero, self.decodes
         for _ in range(MOST_STEPS):
             cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
@@ -267,7 +294,7 @@ class Replications:
             if self.closed:
                 ends = (self.sent >= self.shape[2]).any(axis=1)
                 self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
-            if (self.clock >= self.until).all():
+            if ((self.clock >= self.until) if goal is None else (served >= goal[:, np.newaxis])).all():
                 return
 
     def _following(self, known: Array) -> Array:
@@ -391,17 +418,24 @@ class Replications:
         i, j, place = _each(whole - served, served)
         steps = self.steps[i, j, place].astype(np.int64)
         self.first[i, j, place] = self.clock[i]
-        self.ends[i, j, place] = ends = self.decoded[i, j] + steps
+        self.ends[i, j, place] = self.decoded[i, j] + steps
         answered, more = np.zeros_like(decodes), steps > 0
         np.add.at(answered, (i[~more], j[~more]), 1)
-        i, j, place, ends = i[more], j[more], place[more], ends[more] % self.ended.shape[3]
+        i, j, place, steps = i[more], j[more], place[more], steps[more]
         tokens, growth, kept = (v[i, j, place] for v in (self.input, self.growth, self.taken))
+        self._joined(decodes, i, j, steps, tokens, growth, kept)
+        return answered
+
+    def _joined(
+        self, decodes: Array, i: Array, j: Array, left: Array, tokens: Array, growth: Array, kept: Array
+    ) -> None:
+        """Let requests of these replications and ranks decode, with so many steps left."""
+        ends = (self.decoded[i, j] + left) % self.ended.shape[3]
         np.add.at(decodes, (i, j), 1)
         for total, value in ((self.tokens, tokens), (self.growing, growth), (self.reserved, kept)):
             np.add.at(total, (i, j), value)
-        for n, value in enumerate((1.0, tokens + growth * steps[more], growth, kept)):
+        for n, value in enumerate((1.0, tokens + growth * left, growth, kept)):
             np.add.at(self.ended[n], (i, j, ends), value)
-        return answered
 
     def _send(self, answered: Array, known: Array) -> None:
         """Let users whose request is answered send their next one, which the scheduler sees after its own delay."""
@@ -430,21 +464,56 @@ class Replications:
         self.places[at] = self.held[i, j, there + 1] + self.most * row
 
     # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: Array) -> RequestTimes:
-        """What requests saw that were answered after a time, in seconds."""
+    def seen(self, since: Array, these: Window | None = None) -> RequestTimes:
+        """What requests saw that were answered after a time, in seconds, or `these` of each rank in the order in which
+        they were sent. Decode steps that these have left take as long as those of all until then: without the longest
+        answers, means would be too small."""
         rows = self.rows[:, :, np.newaxis]
-        there = np.isfinite(self.first) & (self.ends <= self.decoded[:, :, np.newaxis])
+        begun = np.isfinite(self.first)
+        there = begun & (self.ends <= self.decoded[:, :, np.newaxis])
         clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
         wide = int(decoded[-1].max()) + 1
         line = (decoded.reshape(len(decoded), -1) + wide * self.rows.reshape(-1)).T.reshape(-1)
         passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
         last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
         last = np.where(self.steps > 0, last, self.first)
-        since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
-        there &= (last > since) & (last <= until)
+        round_s = 0.0
+        if these is None:
+            since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
+            there &= (last > since) & (last <= until)
+        else:
+            place = np.arange(self.shape[2]) - these.start[:, np.newaxis, np.newaxis]
+            counted = begun & (place >= 0) & (place < these.number)
+            left = np.where(counted & ~there, self.ends - self.decoded[:, :, np.newaxis], 0)
+            last = np.where(left > 0, self.clock[:, np.newaxis, np.newaxis], last)
+            step_s = (last[counted] - self.first[counted]).sum() / max((self.steps - left)[counted].sum(), 1)
+            last, there = last + left * step_s, counted
+            round_s = self._between(these)
         late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
         alone = self._alone(there)
-        return RequestTimes(late, first - ready, last - first, output, *alone)
+        return RequestTimes(late, first - ready, last - first, output, *alone, round_s)
+
+    def _between(self, these: Window) -> float:
+        """Mean seconds from one request of a rank to the next one, while `these` have their first token.
+
+        The tokens and the attention of prompts and the decode steps meanwhile are control variates of known expectation
+        (Law, §11.4): what a rank does is what all its requests take, but for those that are halfway at either end.
+        """
+        ends = these.start[:, np.newaxis, np.newaxis] - 1 + np.array([0, these.number])
+        ends, starts = np.broadcast_to(ends, (*self.shape[:2], 2)), self.ends - self.steps
+        since, until = np.split(np.take_along_axis(starts, ends, axis=2), 2, axis=2)
+        begun = np.isfinite(self.first)
+        decoded = np.where(begun, np.clip(np.minimum(self.ends, until) - np.maximum(starts, since), 0, None), 0).sum(2)
+        if self.underway is not None:
+            decoded = decoded + np.clip(np.minimum(self.underway.left, until) - since, 0, None).sum(axis=2)
+        prompts, attention, seconds = (
+            np.diff(np.take_along_axis(v, ends + more, axis=2), axis=2).mean(axis=(1, 2))
+            for v, more in ((self.upto, 1), (self.attended, 1), (self.first, 0))
+        )
+        known = ((prompts, self.fresh), (attention, self.each), (decoded.mean(axis=1), self.steps))
+        apart = [(done - these.number * each.mean()) / max(each.mean(), 1e-300) for done, each in known]
+        solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(seconds)), *apart], axis=1), seconds, rcond=None)
+        return float(solved[0]) / these.number
 
     def _alone(self, these: Array) -> tuple[Array, Array]:
         """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""
@@ -472,6 +541,14 @@ def _lined(sums: Array, apart: float) -> Array:
     return np.asarray((sums + apart * rows).reshape(-1))
 
 
+def taken_of(room: Room, policy: Policy, input: Array, output: Array) -> Array:
+    """Share of memory for which there has to be room when a request starts."""
+    if policy.reserves:
+        return _held(room, input + output)
+    ahead = policy.expects * np.minimum(np.maximum(output - 2, 0), CLIPPED)
+    return _held(room, input + 1 + (ahead > 0) * ahead / max(policy.expects, 1e-9))
+
+
 def _held(room: Room, tokens: Array) -> Array:
     """`Room.held` of many sequences."""
     return (
@@ -494,7 +571,8 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 @dataclass(frozen=True)
 class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
-    from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone."""
+    from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone.
+    `between`: from one request of a rank to its next one, in a closed loop that is random; else 0."""
 
     late: Array
     first: Array
@@ -502,6 +580,7 @@ class RequestTimes:
     output: Array
     first_alone: Array
     after_alone: Array
+    between: float
 
 
 def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:
@@ -546,8 +625,8 @@ class RankGroup:
         """Requests that the scheduler sees at these times."""
         room = self.longest / (self.input + self.output)
         new, out = (
-            drawn_lengths(random, mean, cv, int(mean * room), shape)
-            for mean, cv in zip((self.input, self.output), self.spread, strict=True)
+            drawn_lengths(each, mean, cv, int(mean * room), shape)
+            for each, mean, cv in zip(random.spawn(2), (self.input, self.output), self.spread, strict=True)
         )
         if self.room is not None:
             large = np.nonzero(_held(self.room, new + out) > 1)  # a server refuses these
@@ -562,25 +641,56 @@ class RankGroup:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
-    def of_users(self, users: int, round_s: float) -> RequestTimes:
-        """A closed loop of `users` in all ranks, who at first send within `round_s` seconds, in turn or at random.
+    def of_users(self, users: int, round_s: float, decoding: float) -> RequestTimes:
+        """A closed loop of `users` in all ranks, of whom `decoding` on each rank decode at the start, in the middle of
+        their answers; the others send within the rest of a round of `round_s` seconds, in turn or at random. Where
+        lengths do not vary, all send within a round.
 
         With fewer users than ranks, some ranks have none. Requests that are alike are followed once, since nothing is
         random.
         """
         ranks = min(self.ranks, users)
         each = users // ranks
-        rounds = ROUNDS_CERTAIN if self.certain else ROUNDS if self.policy.mixes else ROUNDS_APART
-        warm, counted = (number * each for number in rounds)
+        rounds = ROUNDS if self.policy.mixes else ROUNDS_APART
+        if not any(self.spread):
+            rounds = ROUNDS_CERTAIN if self.certain else ROUNDS_ALIKE
+        warm, counted = (ceil(number * each) for number in rounds)
         counted = max(LEAST_COUNTED, counted)
-        replications = 1 if self.certain else max(2, ceil(COUNTED / (counted * ranks)))
-        shape = (replications, ranks, ceil(SPARE * (warm + counted)) + max(16, each))
-        random, ready = np.random.default_rng(SEED), np.full(shape, np.inf)
-        turn = np.arange(users).reshape(each, ranks).T / users
-        turn = turn if self.certain else np.sort(random.random((replications, ranks, each)), axis=2)
+        replications = 1 if self.certain else max(REPLICATIONS, 2 ** round(np.log2(COUNTED / (counted * ranks))))
+        shape = (replications, ranks, ceil(SPARE * (warm + counted + each)) + max(16, each))
+        random, ready = np.random.default_rng(SEED + 1), np.full(shape, np.inf)
+        turn, underway = np.arange(users).reshape(each, ranks).T / users, None
+        if not self.certain:
+            turn = np.sort(random.random((replications, ranks, each)), axis=2)
         ready[:, :, :each] = turn * round_s
+        requests = self.drawn(np.random.default_rng(SEED), shape, ready)
+        if any(self.spread):
+            mine = np.floor(min(decoding, self.policy.running) + random.random((replications, ranks))).astype(int)
+            sent = each - np.minimum(mine, min(self.policy.running, each))[:, :, np.newaxis]
+            ready[:, :, :each] = np.where(np.arange(each) < sent, turn * sent / each * round_s, np.inf)
+            underway = self._underway(random, requests, each - sent[:, :, 0])
         since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
-        return self._seen(self.drawn(random, shape, ready), since, until)
+        if self.certain:
+            return self._seen(requests, since, until)
+        phase = random.permutation(each * np.arange(replications) // replications)  # users may stay together
+        return self._seen(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
+
+    def _underway(self, random: np.random.Generator, requests: Drawn, number: Array) -> Underway:
+        """So many requests of each rank at a random step of their answers: long ones are met more often."""
+        steps = requests.steps.reshape(-1)
+        shape = (*number.shape, max(1, int(number.max())))
+        if not steps.any():
+            return Underway(np.zeros(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape))
+        many = int(np.prod(shape))
+        share = random.permutation((np.arange(many) + random.random(many)) / many)
+        upto = np.cumsum(steps)
+        of = np.minimum(np.searchsorted(upto, share * upto[-1], "right"), len(steps) - 1).reshape(shape)
+        left = 1 + (random.random(shape) * steps[of]).astype(np.int64)
+        new, out = (v.reshape(-1)[of] for v in (requests.input, requests.output))
+        growth = np.maximum(out - 1, 0) / np.maximum(steps[of], 1)
+        left = np.where(np.arange(shape[2]) < number[:, :, np.newaxis], left, 0)
+        taken = 0 * new if self.room is None else taken_of(self.room, self.policy, new, out)
+        return Underway(new + growth * (steps[of] - left), growth, left, taken)
 
     def at_rate(self, rate: float, load: float, present: float) -> RequestTimes:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
@@ -594,7 +704,10 @@ class RankGroup:
         ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
         return self._seen(self.drawn(random, shape, ready), ready[:, 0, warm], ready[:, 0, warm + counted])
 
-    def _seen(self, requests: Drawn, since: Array, until: Array) -> RequestTimes:
-        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room)
-        run.run(until)
-        return run.seen(since)
+    def _seen(
+        self, requests: Drawn, since: Array, until: Array, underway: Underway | None = None,
+        these: Window | None = None,
+    ) -> RequestTimes:  # fmt: skip
+        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room, underway)
+        run.run(until, None if these is None else these.start + these.number)
+        return run.seen(since, these)

@@ -62,9 +62,13 @@ LEAST, SETTLING = 3000, 4000
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
 SHORT, SHORT_APART, CROWD = 100, 16, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and at a rate of
-others; and the most requests of a rank at once. The formula takes a hundredth of the time, and is right for longer ones
-more often."""
+"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
+the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
+often."""
+UNSURE = 0.02
+"""Sampling error of the rate of a server that is followed with users, as a share: three standard errors and more."""
+QUEUED = 2
+"""Users for each place from which on no place is ever free: all others wait that much longer."""
 LOADS = (
     1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
     0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
@@ -516,16 +520,18 @@ class Server:
             return self.together(everyone)
         means = self.in_no_order(everyone)
         if (short := short & ~together).any():
-            means = self._followed(short, everyone, 1, closed=True).chosen(short, means)
+            seen = self._followed(short, everyone, 1, closed=True)
+            means = self._shrunk(seen, everyone, means.rate).chosen(short, means)
         return self._serving(everyone, self._together(everyone).chosen(together, means) if together.any() else means)
 
     # -- short answers, followed ---------------------------------------------------------------------------------------
     def _short(self, present: Count, closed: bool = False) -> Array:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group, in
         an open or a `closed` loop."""
-        longest = np.where(np.asarray(self.asked.layout.in_step) > 1, SHORT, 0 if closed else SHORT_APART)
-        few = (np.asarray(self.output) <= longest) & (np.asarray(present) <= CROWD)
-        return np.asarray(few & (self.rounds is None) & self.follows)
+        in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
+        short = answers_are_followed(self.output, in_step, load, closed, drafts)
+        few = np.minimum(present, self.places) <= CROWD
+        return np.asarray(short & few & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
@@ -550,6 +556,24 @@ class Server:
             rate = load / (self.asked.engine.before(self.input) + ttft + (self.output - 1) * tpot * longer)
         return Circumstances(ttft, tpot, rate, Percentiles(first, following, whole, True), self.share, longer)
 
+    def _shrunk(self, seen: Circumstances, everyone: Count, rate: Count) -> Circumstances:
+        """What requests of a closed loop see, where a difference of their rate from the formula's within its sampling
+        error is none (soft thresholding; Donoho 1995, doi:10.1109/18.382009).
+
+        As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
+        """
+        known = seen.rate - rate * np.clip(seen.rate / rate - 1, -UNSURE, UNSURE)
+        slower, before = seen.rate / known, self.asked.engine.before(self.input)
+        tpot = seen.tpot * slower
+        ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
+        later, p = (before + ttft) / (before + seen.ttft), seen.percentiles
+        first, following, whole = (
+            tail.each(lambda s, by=by: s * by) for tail, by in ((p.ttft, later), (p.tpot, slower), (p.latency, slower))
+        )
+        return replace(
+            seen, ttft=ttft, tpot=tpot, rate=known, percentiles=Percentiles(first, following, whole, p.approximate)
+        )
+
     def first_token(self, rate: Count, turns: Count) -> tuple[Array, Count]:
         """Whether servers are followed at a rate, and mean seconds from when the scheduler sees a request to its first
         token if they are. `turns`: as in `at_rate`."""
@@ -573,10 +597,33 @@ class Server:
         ranks = int(self.asked.layout.in_step)
         mine = max(1.0, everyone / int(self.groups) * ranks)
         low, high = neighbouring_users(mine, ranks, self._certain)
-        figures = _known_with_users(self, low)
+        figures = self._settled(low)
         if high > low and mine > low:
-            figures = figures + (mine - low) / (high - low) * (_known_with_users(self, high) - figures)
+            figures = figures + (mine - low) / (high - low) * (self._settled(high) - figures)
         return np.asarray(figures)
+
+    def _settled(self, users: int) -> Array:
+        """`figures` with so many users of the ranks that run every step together.
+
+        From `QUEUED` users for each place on, every place is taken, and more users only wait: the rate stays, and by
+        Little's law waits are that much longer.
+        """
+        ranks = int(self.asked.layout.in_step)
+        most = neighbouring_users(QUEUED * int(self.places) * ranks, ranks, self._certain)[1]
+        figures = _known_with_users(self, min(users, most))
+        if users < most:
+            return figures
+        ttft, tpot, longer, *tails = figures
+        round_s = float(self.asked.engine.before(self.input)) + ttft + (self.output - 1) * tpot * longer
+        waits = ttft + (users / most - 1) * round_s
+        first, following, whole = np.array(tails).reshape(3, -1)
+        return np.array([waits, tpot, longer, *(first + waits - ttft), *following, *(whole + waits - ttft)])
+
+    def circulating(self, everyone: float) -> tuple[float, float]:
+        """Seconds of a round of a closed loop, and requests of a rank that decode, by the formula."""
+        means = self.in_no_order(max(1, round(everyone)))
+        rate = float(means.rate)
+        return everyone / rate, rate / int(self.groups) * float((self.output - 1) * means.tpot * means.longer)
 
     @property
     def _certain(self) -> bool:
@@ -585,7 +632,7 @@ class Server:
         varies = np.any(np.asarray(r.prompts_vary)) or np.any(np.asarray(r.answers_vary))
         return self.drafting is None and not varies
 
-    def figures(self, seen: RequestTimes) -> Array:
+    def figures(self, seen: RequestTimes, users: float = 0.0) -> Array:
         """What requests see of a server of one setting: mean TTFT from when the scheduler sees them, mean TPOT,
         `Circumstances.longer`, and percentiles of TTFT, TPOT and latency.
 
@@ -605,6 +652,14 @@ class Server:
             added_each = scale * float((seen.after - seen.after_alone).sum() / (seen.output - 1).sum())
             longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
+        if users and seen.between:  # by Little's law
+            alone_s = float((seen.late + seen.first_alone + seen.after_alone).mean())
+            added_s = scale * (users * seen.between - alone_s)
+            if several.any():
+                after = float(alone.ttft) + (self.output - 1) * float(alone.following * self.share) + added_s - ttft
+                longer = float(after / ((self.output - 1) * tpot))
+            else:
+                ttft = float(alone.ttft) + added_s
         whole = np.quantile(first + seen.after, SHARES)
         return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
@@ -789,8 +844,8 @@ def _known_at_load(server: Server, turns: int, place: int) -> Array:
 def _known_with_users(server: Server, users: int) -> Array:
     """`Server.figures` with so many users of the ranks that run every step together, cached."""
     several = users * int(server.groups) / int(server.asked.layout.in_step)
-    round_s = several / float(server.in_no_order(max(1, round(several))).rate)
-    return server.figures(server.group().of_users(users, round_s))
+    ranks = min(users, int(server.asked.layout.in_step))
+    return server.figures(server.group().of_users(users, *server.circulating(several)), users // ranks)
 
 
 @remembered(64)
@@ -798,6 +853,18 @@ def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest:
     """The step times of a rank as arrays, of requests of up to `longest` tokens."""
     width, draft = (1, None) if drafting is None else (drafting.width, drafting.plan)
     return step_arrays(step_times(asked.plan, asked.engine.chunk, running, longest, width, draft), running)
+
+
+def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool) -> Array:
+    """Whether servers of answers of so many tokens, on average, are followed step by step.
+
+    `in_step`: ranks that run every step together. Users of requests that are alike would meet in the same steps for
+    ever, which those of servers do not; and with answers of one token all steps are prompts, which the formula knows.
+    """
+    output, alike = np.asarray(output), (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
+    formula = (output == 1) | alike & (not drafts)
+    apart = (output <= SHORT_APART) & ~(formula & closed)
+    return np.where(np.asarray(in_step) > 1, output <= SHORT, apart)
 
 
 known_server = remembered(64)(Server)

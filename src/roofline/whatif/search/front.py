@@ -14,6 +14,7 @@ from roofline.serving.closed_forms.percentiles import Percentiles
 from roofline.whatif.query.figures import OBJECTIVES
 from roofline.whatif.search.demand import Limits, ServedTimes
 from roofline.whatif.search.ranking import ranked_plans
+from roofline.whatif.search.serving.followed import may_be_followed
 from roofline.whatif.search.serving.plans import ServingPlan
 from roofline.whatif.search.serving.space import SiteSpace
 
@@ -49,7 +50,8 @@ def front_plans(space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[
 
     def best(tpot: float) -> ServingPlan | None:
         aim = OBJECTIVES["throughput"]
-        plans = ranked_plans(space, demand, _Paced(**own, pace=tpot), kinds, aim).plans
+        again = int(may_be_followed(demand))
+        plans = ranked_plans(space, demand, _Paced(**own, pace=tpot), kinds, aim, again).plans
         equal = (p for p in plans if aim.least(p) == aim.least(plans[0]))
         return min(equal, key=lambda p: (float(p.tpot.expected), p.chips), default=None)
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from roofline.declared.groups import LIMITED, Load
 from roofline.declared.result import Figured, Units
-from roofline.serving.server import SHORT
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
-from roofline.whatif.search.serving.followed import followed_plans, known_numbers
+from roofline.whatif.search.serving.followed import followed_plans, is_followed, known_numbers, may_be_followed
 from roofline.whatif.search.serving.plans import ServingPlan, Site
 from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
 from roofline.whatif.search.serving.replicas import aggregated, lightest
@@ -94,7 +93,7 @@ class Ranked:
         least_rate = plan.requests_per_second * (1 - error_of(self.plans[0])) / ratio
         each = plan.replicas if plan.prefill is None else 1
         most = plan.concurrency // each
-        followed = int(plan.demand.output_tokens) <= SHORT and plan.prefill is None
+        followed = is_followed(plan)
         numbers = np.rint(np.linspace(max(1, most // 4), most, FEWER_FOLLOWED if followed else FEWER)).astype(np.int64)
         if followed:
             numbers = np.array([*(known_numbers(plan, int(n))[0] for n in numbers[:-1]), most])
@@ -205,7 +204,7 @@ def ranked_plans(
         return aim.least(plan), *simplicity(plan)
 
     plans = sorted(looked.plans, key=order)
-    if again and (int(demand.output_tokens) <= SHORT or demand.rate is not None):
+    if again and (may_be_followed(demand) or demand.rate is not None):
         plans = sorted(followed_plans(space, plans, limits, aim, again), key=order)
         looked = replace(looked, plans=tuple(plans))
     return Ranked(aim, tuple(plans), looked)
@@ -213,7 +212,7 @@ def ranked_plans(
 
 def _looser(limits: Limits, demand: Load) -> Limits:
     """Limits for the formula's figures where servers are followed that have a load: such a server may be faster."""
-    if int(demand.output_tokens) > SHORT or not demand.given:  # the formula answers
+    if not may_be_followed(demand) or not demand.given:  # the formula answers
         return limits
     return replace(limits, ttft=LOOSER * limits.ttft, tpot=LOOSER * limits.tpot, latency=LOOSER * limits.latency)
 

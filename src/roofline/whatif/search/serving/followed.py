@@ -1,7 +1,7 @@
 """Plans of servers that are followed: as many requests in flight, or as few replicas, as keep the limits then.
 
 A search looks at all plans by the formula, which takes arrays. `serve` follows servers of short answers step by step,
-and at a rate the prefill pool. The best plans by the formula are therefore looked at again.
+and at a rate the prefill pool. The best of those by the formula are therefore looked at again.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roofline.declared.errors import InputError
+from roofline.declared.groups import Load
 from roofline.serving.replications import neighbouring_users
-from roofline.serving.server import SHORT
+from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import ServingPlan
@@ -96,6 +97,18 @@ class _Tried:
         return kept
 
 
+def may_be_followed(demand: Load) -> bool:
+    """Whether `serve` follows aggregated replicas of some layout under a load, with a number of users or at a rate."""
+    return int(demand.output_tokens) <= SHORT
+
+
+def is_followed(plan: ServingPlan) -> bool:
+    """Whether `serve` follows the replicas of an aggregated plan step by step."""
+    load, layout = plan.demand, plan.group.layout
+    short = answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False)
+    return plan.prefill is None and bool(short)
+
+
 def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
     """The numbers of requests in flight of a replica, next to this one, between which its figures are linear."""
     layout = plan.group.layout
@@ -130,8 +143,7 @@ def followed_plans(
 def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
     """The plan with the figures of `serve`; None where it keeps its limits with no size that was tried."""
     if plan.prefill is None:
-        short = int(plan.demand.output_tokens) <= SHORT
-        return _Tried(space, plan, aim.faster).best() if short else plan if plan.keeps else None
+        return _Tried(space, plan, aim.faster).best() if is_followed(plan) else plan if plan.keeps else None
     if plan.demand.rate is None:
         return plan
     for replicas in range(plan.prefills, plan.prefills + MORE_PREFILLS + 1):
