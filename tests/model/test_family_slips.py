@@ -77,7 +77,7 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("zamba2's adapters", {**ZAMBA2, "attention_head_dim": 16}, "attention_head_dim"),
     ("zamba2's adapters of keys", {**ZAMBA2, "num_key_value_heads": 2}, "num_key_value_heads"),
     ("zamba2's scan", {**ZAMBA2, "mamba_headdim": 32}, "mamba_headdim"),
-    ("Kimi K3's activation", {"model_type": "kimi_linear", **DENSE, **LATENT, "hidden_act": "situ"}, "hidden_act"),
+    ("Kimi Linear's activation", {"model_type": "kimi_linear", **DENSE, **LATENT, "hidden_act": "sit"}, "hidden_act"),
 ]
 
 HUNYUAN = {"model_type": "hunyuan", "hidden_size": 6400, "intermediate_size": 18304, "num_hidden_layers": 64,

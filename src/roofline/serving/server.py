@@ -567,9 +567,11 @@ class Server:
         tpot = seen.tpot * slower
         ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
         later, p = (before + ttft) / (before + seen.ttft), seen.percentiles
-        first, following, whole = (
-            tail.each(lambda s, by=by: s * by) for tail, by in ((p.ttft, later), (p.tpot, slower), (p.latency, slower))
-        )
+
+        def scaled(tail: Tail, by: Count) -> Tail:
+            return tail.each(lambda seconds: seconds * by)
+
+        first, following, whole = scaled(p.ttft, later), scaled(p.tpot, slower), scaled(p.latency, slower)
         return replace(
             seen, ttft=ttft, tpot=tpot, rate=known, percentiles=Percentiles(first, following, whole, p.approximate)
         )

@@ -28,7 +28,7 @@ from roofline.hardware.chip import only_main
 from roofline.hardware.cluster import cluster_named
 from roofline.inference.cost.bill import BY_ENERGY, Bill, MeanPower
 from roofline.inference.deployment import Deployment, deploy, is_several
-from roofline.inference.settings import bill_of, each, question
+from roofline.inference.settings import bill_of, broadcast, each, question
 from roofline.kernels.target import mode_named
 from roofline.layout.layout import layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of
@@ -141,6 +141,7 @@ def with_best_layout(model: Model, work: tuple[Count, Count], call: Call, said: 
     `said`: the call completed by its stack. Schedule and recomputation are chosen too where neither says them.
     """
     on, how = call.where.on, said.how
+    broadcast(batch=work[0], tokens=work[1], micro_batch=how.micro_batch)
     batches, lengths, micros = (np.ravel(x) for x in np.broadcast_arrays(*work, how.micro_batch))
     largest = np.lexsort((micros, batches * lengths))[-1]
     batch, tokens, micro = (int(x[largest]) for x in (batches, lengths, micros))

@@ -12,11 +12,10 @@ from itertools import groupby
 from math import erfc, log, log1p, sqrt
 from typing import TypeAlias
 
-import numpy as np
-
 from roofline.declared.checks import count
 from roofline.declared.errors import InputError
 from roofline.declared.kinds import Given
+from roofline.declared.numbers.arrays import np
 from roofline.declared.numbers.maths import Count, is_array
 
 Packed: TypeAlias = tuple[tuple[int, int | float], ...]

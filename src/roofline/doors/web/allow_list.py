@@ -19,7 +19,7 @@ from roofline.model.sources.untrusted import parse_json, read_config
 
 LARGEST_CONFIG = 256 * 1024
 """Maximum size in bytes of a config sent by a client."""
-_FIGURES = re.compile(r"[A-Za-z0-9_]+=[A-Za-z0-9_.+,=:/-]*", re.ASCII)
+_FIGURES = re.compile(r"[A-Za-z0-9_]+=(?:[A-Za-z0-9_.+,=:]|/s)*", re.ASCII)
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 
 

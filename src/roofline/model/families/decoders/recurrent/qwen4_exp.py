@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from roofline.declared.numbers.arrays import Array, np
 from roofline.model.configs.config import Config
 from roofline.model.families.blocks.attention import attention, rotary
 from roofline.model.families.blocks.layers import causal_lm, with_before
@@ -173,7 +172,7 @@ def _ngrams(c: Config, width: int, streams: int, table: Embedding) -> Modules:
     )
 
 
-def primes_from(start: int, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def primes_from(start: int, count: int) -> Array:
     """The first `count` primes that are not below `start`, by the sieve of Eratosthenes.
 
     >>> primes_from(20, 4).tolist()
