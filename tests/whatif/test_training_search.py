@@ -171,7 +171,7 @@ def test_a_schedule_and_a_recomputation_that_are_asked_for_are_those_of_the_plan
 
 
 def test_several_to_choose_from() -> None:
-    asked = {"batch": 16, "tokens": 512, "on": ON, "top": 10**6}
+    asked = {"batch": 16, "tokens": 512, "on": by_day("2xh100-sxm", ON), "top": 10**6}
     several = search_training(MODEL, schedule=["1f1b", "dualpipe"], recompute=["none", "full"], **asked)
     pipelines = {(p.schedule, p.recompute) for p in several.plans if p.spread.pp > 1}
     assert pipelines == set(itertools.product(("1f1b", "dualpipe"), ("none", "full")))
@@ -278,6 +278,7 @@ def test_a_search_by_a_stack_keeps_what_its_recipes_set() -> None:
 RUN = {"run_tokens": 1e9, "failures": "bloom", "save_every": 600.0}
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(
     ("objective", "figure"),
     [
