@@ -41,7 +41,7 @@ from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, round
 from roofline.serving.first_token import scattered
 from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
 from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
-from roofline.serving.server import known_server
+from roofline.serving.server import LOADS, known_server
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.work.step import prefill
 
@@ -304,14 +304,16 @@ def _replicas(
 
 def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
     """Seconds until a prompt's batch starts at a rate. The prefill pool is a server of answers of one token, which is
-    followed; for one that is not, `wait` is the formula's. `prefill`: seconds of a prompt in the steps of its batch."""
+    followed up to the highest of `LOADS`; beyond it, and for one that is not, `wait` is the formula's. `prefill`:
+    seconds of a prompt in the steps of its batch."""
     requests = replace(
         pair.requests, load=replace(load, output_tokens=1, rate=None, concurrency=None), speculation=None
     )
     server = known_server(pair.first, requests, len(pair.shape(load)), None)
     rate = np.minimum(np.asarray(load.rate) / prefills, np.asarray(server.fastest) * NEARLY)
     followed, first = server.first_token(rate, prefills)
-    return where(followed, most(first - prefill, 0.0), wait)
+    waits, beyond = most(first - prefill, 0.0), rate > LOADS[-1] * np.asarray(server.fastest)
+    return where(followed, where(beyond, most(waits, wait), waits), wait)
 
 
 def _answer(pair: Pair, load: Load) -> Pools:

@@ -530,6 +530,8 @@ class Server:
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
         short = answers_are_followed(self.output, in_step, load, closed, drafts)
+        if closed and not self._calibrated:  # by an ideal law the formula's steps are the speed of light
+            short = short & (np.asarray(in_step) > 1)
         few = np.minimum(present, self.places) <= CROWD
         return np.asarray(short & few & (self.rounds is None) & self.follows)
 
@@ -561,7 +563,10 @@ class Server:
         error is none (soft thresholding; Donoho 1995, doi:10.1109/18.382009).
 
         As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
+        By an ideal law steps take exactly the speed of light, and nothing is scaled.
         """
+        if not self._calibrated:
+            return seen
         known = seen.rate - rate * np.clip(seen.rate / rate - 1, -UNSURE, UNSURE)
         slower, before = seen.rate / known, self.asked.engine.before(self.input)
         tpot = seen.tpot * slower
@@ -626,6 +631,10 @@ class Server:
         means = self.in_no_order(max(1, round(everyone)))
         rate = float(means.rate)
         return everyone / rate, rate / int(self.groups) * float((self.output - 1) * means.tpot * means.longer)
+
+    @property
+    def _calibrated(self) -> bool:
+        return self.asked.plan.target.mode.name == "calibrated"
 
     @property
     def _certain(self) -> bool:

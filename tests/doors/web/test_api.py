@@ -112,7 +112,7 @@ def test_search_and_advice(client: TestClient) -> None:
 
 def test_a_rate_stands_for_the_requests_in_flight_that_are_usual(client: TestClient) -> None:
     """Whatever the worker is sent; both in a body are refused."""
-    place = {"model": MODEL, "on": "h100-sxm", "input": 1024, "output_tokens": 256}
+    place = {"model": MODEL, "on": "h100-sxm", "input": 1024, "output_tokens": 256, "kind": "aggregated"}
     searched = rl.search(**{**place, "rate": 2.5, "objective": "chips"})
     assert ask(client, "search", {**place, "rate": 2.5})["plans"] == as_json(searched)["plans"]
     both = client.post("/api/v1/search", json={**place, "rate": 2.5, "concurrency": 32})
