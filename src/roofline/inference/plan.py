@@ -46,7 +46,7 @@ UNEVEN = 0.12
 residual load of such ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
 lmsys.org/blog/2026-06-26-waterfill-lplb."""
 UNSERVED = 0.45
-"""The same for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
+"""That error for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
 not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out in turn,
 that takes 0.39 to 0.47 (`benchmarks/fit_uneven.py`)."""
 ENDS = ("embedding", "head")

@@ -622,9 +622,9 @@ class Server:
             return figures
         ttft, tpot, longer, *tails = figures
         round_s = float(self.asked.engine.before(self.input)) + ttft + (self.output - 1) * tpot * longer
-        waits = ttft + (users / most - 1) * round_s
+        later = (users / most - 1) * round_s
         first, following, whole = np.array(tails).reshape(3, -1)
-        return np.array([waits, tpot, longer, *(first + waits - ttft), *following, *(whole + waits - ttft)])
+        return np.array([ttft + later, tpot, longer, *(first + later), *following, *(whole + later)])
 
     def circulating(self, everyone: float) -> tuple[float, float]:
         """Seconds of a round of a closed loop, and requests of a rank that decode, by the formula."""
