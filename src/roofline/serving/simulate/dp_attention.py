@@ -13,7 +13,7 @@ rank has, or for `timeout_iters` steps (nvidia.github.io/TensorRT-LLM, tech blog
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from roofline.layout.layout import Layout
 from roofline.serving.simulate.replica import Replica
@@ -39,7 +39,7 @@ def join_steps(replicas: Sequence[Replica], size: int, groups: int, balanced: in
                 replica.together = together.advance
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class LockStep:
     """Replicas that step together. Their clocks are equal after every step.
 
@@ -48,7 +48,7 @@ class LockStep:
 
     replicas: Sequence[Replica]
     balanced: int = 0
-    waited: list[None] = field(default_factory=list)
+    waited: int = 0
 
     def advance(self, until: float) -> None:
         """Run all steps that begin before `until`, or before an earlier `horizon` that a finished request has set."""
@@ -98,8 +98,8 @@ class LockStep:
 
     def _waits(self, busy: Sequence[Replica], ready: int) -> bool:
         """Whether the prompts of some ranks wait for those of the others, while all that have any decode."""
-        if ready == len(self.replicas) or len(self.waited) >= self.balanced or not all(r.ending for r in busy):
-            self.waited.clear()
+        if ready == len(self.replicas) or self.waited >= self.balanced or not all(r.ending for r in busy):
+            self.waited = 0
             return False
-        self.waited.append(None)
+        self.waited += 1
         return True
