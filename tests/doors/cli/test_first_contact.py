@@ -363,17 +363,26 @@ def test_models_on_a_machine_says_how_far_it_is() -> None:
     assert re.search(r"models: \S*gpt2", sent(100, "models", "--on", "l4", "--family", "gpt2"))
 
 
+@pytest.fixture(scope="module")
+def one_answer() -> float:
+    """CPU seconds of the command that answers least, here and now: what else runs on the machine slows both."""
+    return sum(cpu_seconds(f"fit {GPT2} --on l4") for _ in range(3)) / 3
+
+
 @pytest.mark.parametrize(
-    ("words", "seconds"),
-    [("models --on rtx-4090", 8.0), (f"report {GPT2} --on h100-sxm --out {{}}/report.html", 10.0),
-     (f"plot {LLAMA} --on h100-sxm --out {{}}/roofline.svg", 5.0)],
+    ("words", "times"),
+    [("models --on rtx-4090", 35), (f"report {GPT2} --on h100-sxm --out {{}}/report.html", 25),
+     (f"plot {LLAMA} --on h100-sxm --out {{}}/roofline.svg", 12)],
 )  # fmt: skip
-def test_it_does_not_take_long(words: str, seconds: float, tmp_path: Path) -> None:
-    """CPU seconds; on an idle machine a quarter of these. They were 58, 16 to 22 and 4 to 9."""
+def test_it_does_not_take_long(words: str, times: float, one_answer: float, tmp_path: Path) -> None:
+    """CPU seconds over those of one `fit`: about half of these. They were 140, 40 to 50 and 10 to 20."""
+    assert cpu_seconds(words.format(tmp_path)) < times * one_answer
+
+
+def cpu_seconds(words: str) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    command = [sys.executable, "-m", "roofline", *words.format(tmp_path).split()]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < seconds
+    subprocess.run([sys.executable, "-m", "roofline", *words.split()], check=True, capture_output=True, timeout=240)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def test_a_terminal_hears_of_a_command_before_it_is_done() -> None:

@@ -280,6 +280,23 @@ def test_ctrl_c_says_how_to_go_on_and_other_arguments_do_not(
     assert err.count("\n") == 1
 
 
+def test_an_interruption_keeps_a_checkpoint_that_was_just_written_and_those_of_other_runs(tmp_path: Path) -> None:
+    """Between the writing of a checkpoint and its note in memory, and before a run has begun, Ctrl-C removed them."""
+    with RequestFile(tmp_path / "a.parquet") as file:
+        assert file.begin("x") is None
+        file((1, 0, 0.5, 3, 4, 0, 0.1, 0.2, None, 0.3, 0))
+        file.save({"state": 1.5})
+        file.saved = 0
+        assert file.interrupted() == 1
+    assert RequestFile(tmp_path / "a.parquet").interrupted() == 0
+    with RequestFile(tmp_path / "a.parquet") as again:
+        assert again.begin("x") == {"state": 1.5}
+    with RequestFile(tmp_path / "b.parquet") as file:
+        assert file.begin("x") is None
+        assert file.interrupted() == 0
+        assert not (tmp_path / "b.parquet.part").exists()
+
+
 def test_parts_of_a_damaged_or_foreign_folder_are_left_alone(tmp_path: Path) -> None:
     folder = tmp_path / "a.parquet.part"
     folder.mkdir()

@@ -48,6 +48,7 @@ class RequestFile(Ledger):
         self.csv = path.suffix.lower() == ".csv"
         self.folder = path.with_name(f"{path.name}.part")
         self.lock = FileLock(path.with_name(f"{path.name}.lock"), field)
+        self.fingerprint: str | None = None
         self.parts = self.saved = 0
         self.waiting: list[Row] = []
         self.clock = monotonic()
@@ -142,10 +143,20 @@ class RequestFile(Ledger):
         self._write(self.folder / CHECKPOINT, lambda path: path.write_text(f"{digest}\n{text}", encoding="utf-8"))
         self.saved, self.clock = self.rows, monotonic()
 
-    def discard(self) -> None:
-        """Remove what was written without a checkpoint."""
-        if self.folder.is_dir() and not self.saved and _ours(self.folder):
+    def interrupted(self) -> int:
+        """Number of requests from which the same command resumes; what was written without a checkpoint is removed.
+
+        The checkpoint in the folder tells it: the interruption may have come between its writing and `saved`. A folder
+        that this run has not begun is another run's, and is left alone.
+        """
+        if self.fingerprint is None:
+            return 0
+        if kept := self._kept():
+            rows: int = kept["parts"] * PART + len(kept["waiting"])
+            return rows
+        if self.folder.is_dir() and _ours(self.folder):
             rmtree(self.folder, ignore_errors=True)
+        return 0
 
     # -- the end ---------------------------------------------------------------------------------------------------
     def finish(self) -> None:

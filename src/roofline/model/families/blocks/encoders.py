@@ -55,13 +55,15 @@ def tower(
 
     Its weights stay in the checkpoint's own format, as engines and quantisers leave them in towers, unless `quantised`.
     """
-    return Tower(name, stream, width, tuple(_streamed(block, stream, quantised) for block in blocks), positions)
+    layers = tuple(blocks)
+    streamed = {id(block): _streamed(block, stream, quantised) for block in layers}
+    return Tower(name, stream, width, tuple(streamed[id(block)] for block in layers), positions)
 
 
 def _streamed(block: Block, stream: str, quantised: bool) -> Block:
     def placed(m: Module) -> Module:
         if isinstance(m, (Linear, Convolution)) and not quantised and m.part != "router":
-            m = replace(m, part="other")
+            return replace(m, part="other", stream=stream)
         return replace(m, stream=stream)
 
     return Block(block.name, tuple(placed(m) for m in block.modules))

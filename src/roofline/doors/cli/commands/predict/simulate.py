@@ -150,11 +150,8 @@ def _resumable(file: RequestFile | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if file is not None and not file.saved:
-            file.discard()
-        elif file is not None:
-            said = f"interrupted: {file.folder} keeps {file.saved:,} requests; the same command goes on from there"
-            say(said)
+        if file is not None and (kept := file.interrupted()):
+            say(f"interrupted: {file.folder} keeps {kept:,} requests; the same command goes on from there")
         raise
 
 
