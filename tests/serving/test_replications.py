@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.kernels.target import CALIBRATED, IDEAL, Mode
 from roofline.serving.replications import Drawn, Replications, StepArrays, arrival_times, drawn_lengths
+from roofline.serving.server import answers_are_followed
 from roofline.serving.simulate.policy import Policy
 
 LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
@@ -68,6 +70,22 @@ def test_users_of_short_answers_are_what_a_simulation_sees(engine: str, users: i
     pairs = ((users / served.requests_per_second, seen.latency), (served.ttft.expected, seen.ttft))
     for expected, mean in (*pairs, (served.tpot.expected, seen.tpot)):
         assert abs(float(expected) - mean.mean) < 0.02 * mean.mean + mean.half_width
+
+
+@pytest.mark.parametrize("users", [1, 2])
+def test_users_alone_on_their_ranks_wait_for_nobody(users: int) -> None:
+    """Hardly any prompt has attention to count, so that its time says nothing of the rate."""
+    given = {"on": "4xh200-sxm", "engine": "vllm", "layout": "tp=2,dp=2", "input": 149, "output_tokens": 3}
+    served = rl.serve("Qwen/Qwen3-Next-80B-A3B-Instruct", concurrency=users, **given)
+    alone = served.ttft.expected + 2 * served.tpot.expected
+    assert users / served.requests_per_second == pytest.approx(alone, rel=0.01)
+
+
+@pytest.mark.parametrize(("law", "users"), [(CALIBRATED, True), (IDEAL, False)])
+def test_users_by_an_ideal_law_are_the_formulas(law: Mode, users: bool) -> None:
+    load = rl.Load(input=900, output_tokens=8)
+    assert answers_are_followed(8, 1, load, True, drafts=False, law=law) == users
+    assert answers_are_followed(8, 1, load, False, drafts=False, law=law)
 
 
 def test_users_beyond_all_places_wait_for_the_highest_rate() -> None:

@@ -497,7 +497,8 @@ class Replications:
         """Mean seconds from one request of a rank to the next one, while `these` have their first token.
 
         The tokens and the attention of prompts and the decode steps meanwhile are control variates of known expectation
-        (Law, §11.4): what a rank does is what all its requests take, but for those that are halfway at either end.
+        (Law, §11.4): what a rank does is what all its requests take, but for those that are halfway at either end. One
+        whose mean is further from it than replications are from each other says nothing: none of `these` may have it.
         """
         ends = these.start[:, np.newaxis, np.newaxis] - 1 + np.array([0, these.number])
         ends, starts = np.broadcast_to(ends, (*self.shape[:2], 2)), self.ends - self.steps
@@ -512,7 +513,8 @@ class Replications:
         )
         known = ((prompts, self.fresh), (attention, self.each), (decoded.mean(axis=1), self.steps))
         apart = [(done - these.number * each.mean()) / max(each.mean(), 1e-300) for done, each in known]
-        solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(seconds)), *apart], axis=1), seconds, rcond=None)
+        told = [each for each in apart if abs(each.mean()) <= each.std()]
+        solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(seconds)), *told], axis=1), seconds, rcond=None)
         return float(solved[0]) / these.number
 
     def _alone(self, these: Array) -> tuple[Array, Array]:

@@ -29,6 +29,7 @@ from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, shaped
 from roofline.inference.step import Estimate, step_estimate
+from roofline.kernels.target import CALIBRATED, Mode
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
 from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
@@ -529,9 +530,7 @@ class Server:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group, in
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
-        short = answers_are_followed(self.output, in_step, load, closed, drafts)
-        if closed and not self._calibrated:  # by an ideal law the formula's steps are the speed of light
-            short = short & (np.asarray(in_step) > 1)
+        short = answers_are_followed(self.output, in_step, load, closed, drafts, self.asked.plan.target.mode)
         few = np.minimum(present, self.places) <= CROWD
         return np.asarray(short & few & (self.rounds is None) & self.follows)
 
@@ -634,7 +633,7 @@ class Server:
 
     @property
     def _calibrated(self) -> bool:
-        return self.asked.plan.target.mode.name == "calibrated"
+        return self.asked.plan.target.mode == CALIBRATED
 
     @property
     def _certain(self) -> bool:
@@ -866,14 +865,15 @@ def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest:
     return step_arrays(step_times(asked.plan, asked.engine.chunk, running, longest, width, draft), running)
 
 
-def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool) -> Array:
+def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode) -> Array:
     """Whether servers of answers of so many tokens, on average, are followed step by step.
 
     `in_step`: ranks that run every step together. Users of requests that are alike would meet in the same steps for
     ever, which those of servers do not; and with answers of one token all steps are prompts, which the formula knows.
+    By an ideal law its steps are the speed of light, and users of other ranks have its figures.
     """
     output, alike = np.asarray(output), (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
-    formula = (output == 1) | alike & (not drafts)
+    formula = (output == 1) | alike & (not drafts) | (law != CALIBRATED)
     apart = (output <= SHORT_APART) & ~(formula & closed)
     return np.where(np.asarray(in_step) > 1, output <= SHORT, apart)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
+from roofline.kernels.target import mode_named
 from roofline.serving.replications import neighbouring_users
 from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
@@ -104,8 +105,8 @@ def may_be_followed(demand: Load) -> bool:
 
 def is_followed(plan: ServingPlan) -> bool:
     """Whether `serve` follows the replicas of an aggregated plan step by step."""
-    load, layout = plan.demand, plan.group.layout
-    short = answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False)
+    load, layout, law = plan.demand, plan.group.layout, mode_named(plan.group.site.where.law)
+    short = answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False, law=law)
     return plan.prefill is None and bool(short)
 
 
