@@ -221,14 +221,15 @@ class Pools(Spent, LoadAnswer):
 
 def pools_serving(
     model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
-    images: Images | None = None, bill: Bill | None = None,
+    images: Images | None = None, bill: Bill | None = None, follows: bool = True,
 ) -> Pools:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
     `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
     together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
     all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
-    rate. `speculation`: decode steps verify drafts.
+    rate. `speculation`: decode steps verify drafts. `follows`: whether the prefill pool is followed at a rate; else its
+    waits are the formula's.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
     false and times ignore the memory limit.
@@ -238,7 +239,7 @@ def pools_serving(
     check_context(model, prefill(1, requests.input + requests.output - 1))
     pair = _pair(model, requests, where, pools, bill)
     broadcast(**load.given, **pair.sizes)
-    return _answer(pair, load)
+    return _answer(pair, load, follows)
 
 
 @question
@@ -316,7 +317,7 @@ def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill
     return where(followed, where(beyond, most(waits, wait), waits), wait)
 
 
-def _answer(pair: Pair, load: Load) -> Pools:
+def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
     """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
     shape, s = pair.shape(load), settled_pools(pair, load)
     t, p = s.tandem, s.passage
@@ -326,7 +327,7 @@ def _answer(pair: Pair, load: Load) -> Pools:
         return whole if shape else whole.item()
 
     queued: Count = back(p.prefill_wait)
-    if load.rate is not None:
+    if load.rate is not None and follows:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))

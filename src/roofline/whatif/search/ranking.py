@@ -15,8 +15,15 @@ from roofline.declared.groups import LIMITED, Load
 from roofline.declared.result import Figured, Units
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
-from roofline.whatif.search.serving.followed import followed_plans, is_followed, known_numbers, may_be_followed
-from roofline.whatif.search.serving.plans import ServingPlan, Site
+from roofline.whatif.search.serving.followed import (
+    answers_may_be_followed,
+    followed_plans,
+    is_followed,
+    known_numbers,
+    may_be_followed,
+    plan_order,
+)
+from roofline.whatif.search.serving.plans import ServingPlan, Site, simplicity
 from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
 from roofline.whatif.search.serving.replicas import aggregated, lightest
 from roofline.whatif.search.serving.space import Looked, SiteSpace, all_looked
@@ -37,14 +44,6 @@ LOOSER = 1.25
 """Times as long times by the formula as limits allow, with which a server that is followed is still looked at."""
 UNTIMED = Looked((), 0, 0, (("time", 1),), 0, None)
 """The outcome at a site, or a pair of sites, for which no time was left."""
-
-
-def simplicity(plan: ServingPlan) -> tuple[float, ...]:
-    """Sort key: the simpler plan is smaller.
-
-    Number of pools, then chips, then ranks of the largest replica, then the probability of missing the limits.
-    """
-    return len(plan.groups), plan.chips, max(int(group.layout.chips) for group in plan.groups), 1 - plan.chance
 
 
 def error_of(plan: ServingPlan) -> float:
@@ -199,20 +198,16 @@ def ranked_plans(
     `again`: how many are looked at again at least, where servers are followed; 0 leaves the formula's figures.
     """
     looked = all_looked(list(_looked(space, demand, limits, kinds, aim, again)))
-
-    def order(plan: ServingPlan) -> tuple[float, ...]:
-        return aim.least(plan), *simplicity(plan)
-
-    plans = sorted(looked.plans, key=order)
-    if again and (may_be_followed(demand) or demand.rate is not None):
-        plans = sorted(followed_plans(space, plans, limits, aim, again), key=order)
+    plans = sorted(looked.plans, key=lambda plan: plan_order(aim, plan))
+    if again and may_be_followed(demand):
+        plans = followed_plans(space, plans, limits, aim, again)
         looked = replace(looked, plans=tuple(plans))
     return Ranked(aim, tuple(plans), looked)
 
 
 def _looser(limits: Limits, demand: Load) -> Limits:
     """Limits for the formula's figures where servers are followed that have a load: such a server may be faster."""
-    if not may_be_followed(demand) or not demand.given:  # the formula answers
+    if not answers_may_be_followed(demand) or not demand.given:  # the formula answers
         return limits
     return replace(limits, ttft=LOOSER * limits.ttft, tpot=LOOSER * limits.tpot, latency=LOOSER * limits.latency)
 

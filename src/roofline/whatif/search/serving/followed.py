@@ -6,8 +6,10 @@ and at a rate the prefill pool. The best of those by the formula are therefore l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import insort
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
@@ -16,7 +18,7 @@ from roofline.serving.replications import neighbouring_users
 from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.demand import Limits
-from roofline.whatif.search.serving.plans import ServingPlan
+from roofline.whatif.search.serving.plans import Group, ServingPlan, simplicity
 from roofline.whatif.search.serving.space import SiteSpace
 
 LOOKED = 8
@@ -25,6 +27,8 @@ MORE_PREFILLS = 2
 """Prefill replicas that are tried on top of those that are enough by the formula."""
 BETTER = 0.8
 """Share of the best plan's score, by the formula, from which a plan is looked at again: it may be the best."""
+PlanOrder: TypeAlias = tuple[float, ...]
+"""A plan's place among others: its objective, its simplicity, and the probability of missing the limits."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +102,29 @@ class _Tried:
         return kept
 
 
-def may_be_followed(demand: Load) -> bool:
+def answers_may_be_followed(demand: Load) -> bool:
     """Whether `serve` follows aggregated replicas of some layout under a load, with a number of users or at a rate."""
     return int(demand.output_tokens) <= SHORT
 
 
+def may_be_followed(demand: Load) -> bool:
+    """Whether `serve` follows aggregated replicas of some layout under a load, or `pools` the prefill pool."""
+    return answers_may_be_followed(demand) or demand.rate is not None
+
+
 def is_followed(plan: ServingPlan) -> bool:
-    """Whether `serve` follows the replicas of an aggregated plan step by step."""
+    """Whether the replicas of an aggregated plan, or the prefill pool of two, are followed step by step."""
     load, layout, law = plan.demand, plan.group.layout, mode_named(plan.group.site.where.law)
-    short = answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False, law=law)
-    return plan.prefill is None and bool(short)
+    if plan.prefill is not None:
+        return load.rate is not None
+    return bool(
+        answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False, law=law)
+    )
+
+
+def plan_order(aim: Aim, plan: ServingPlan) -> PlanOrder:
+    """Sort key of plans: the best for an objective first, then the simplest."""
+    return aim.least(plan), *simplicity(plan)
 
 
 def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
@@ -123,30 +140,46 @@ def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
 def followed_plans(
     space: SiteSpace, plans: Sequence[ServingPlan], limits: Limits, aim: Aim, number: int
 ) -> list[ServingPlan]:
-    """The plans, sorted by an objective, with the figures of `serve` within the limits.
+    """The plans with the figures of `serve` within the limits, the best first.
 
-    Looked at are the first `number`, all that may be the best, and the first of each machine, while there is time.
-    Others are left out.
+    Plans that are not followed have them already. Of the others those are looked at, while there is time, that may be
+    among the first `number`, all that may be the best, and the first of each machine. Others are left out.
     """
-    best, kept, machines = 0.0, list[ServingPlan](), set[str]()
-    for plan in plans:
-        needed = len(kept) < number or _score(aim, plan) >= BETTER * best or plan.on not in machines
-        if kept and (space.clock.is_over or not needed):
+    kept, ranks, machines = list[ServingPlan](), list[PlanOrder](), set[str]()
+    best, known = 0.0, set[tuple[Group, ...]]()
+    for plan in (replace(plan, limits=limits) for plan in plans):
+        last = ranks[number - 1 :]
+        if kept and is_followed(plan) and (space.clock.is_over or not _may_rank(plan, aim, last, best, machines)):
             continue
-        again = _again(space, replace(plan, limits=limits), aim)
-        if again is not None:
-            kept.append(again)
-            machines.add(again.on)
-            best = max(best, _score(aim, again))
-    return kept
+        again = _again(space, plan, aim)
+        if again is None or again.groups in known:
+            continue
+        kept.append(again)
+        insort(ranks, plan_order(aim, again))
+        machines.add(again.on)
+        known.add(again.groups)
+        best = max(best, _score(aim, again))
+    return sorted(kept, key=lambda plan: plan_order(aim, plan))
+
+
+def _may_rank(plan: ServingPlan, aim: Aim, last: Sequence[PlanOrder], best: float, machines: Set[str]) -> bool:
+    """Whether a plan by the formula may be the best, the first of its machine, or before the `last` one that is listed.
+
+    Following changes the chance that limits hold, and TTFT; a pool only gets more replicas. Short answers change all.
+    """
+    if not last or plan.on not in machines:
+        return True
+    if plan.prefill is None or aim.figure == "latency":
+        return _score(aim, plan) >= BETTER * best
+    return plan_order(aim, plan)[:-1] <= last[0][:-1]
 
 
 def _again(space: SiteSpace, plan: ServingPlan, aim: Aim) -> ServingPlan | None:
     """The plan with the figures of `serve`; None where it keeps its limits with no size that was tried."""
+    if not is_followed(plan):
+        return plan if plan.keeps else None
     if plan.prefill is None:
-        return _Tried(space, plan, aim.faster).best() if is_followed(plan) else plan if plan.keeps else None
-    if plan.demand.rate is None:
-        return plan
+        return _Tried(space, plan, aim.faster).best()
     for replicas in range(plan.prefills, plan.prefills + MORE_PREFILLS + 1):
         more = replace(plan, prefill=replace(plan.prefill, replicas=replicas))
         if more.chips > space.together(part.site for part in more.groups):

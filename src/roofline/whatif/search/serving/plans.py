@@ -365,6 +365,14 @@ class ServingPlan(Spent, Figured):
         )  # fmt: skip
 
 
+def simplicity(plan: ServingPlan) -> tuple[float, ...]:
+    """Sort key: the simpler plan is smaller.
+
+    Number of pools, then chips, then ranks of the largest replica, then the probability of missing the limits.
+    """
+    return len(plan.groups), plan.chips, max(int(group.layout.chips) for group in plan.groups), 1 - plan.chance
+
+
 class Planned:
     """A row of an answer with a plan, where there is one: the interval of its power."""
 

@@ -421,7 +421,8 @@ def _exactly(
 ) -> tuple[ServingPlan, ...]:  # fmt: skip
     """Evaluate splits with `pools` and return the plans that keep the limits.
 
-    With `strict` limits and no load, the number of requests in flight is reduced until they hold.
+    At a rate the waits for prefill are the formula's, and `followed_plans` asks again. With `strict` limits and no
+    load, the number of requests in flight is reduced until they hold.
     """
     if not len(splits):
         return ()
@@ -431,8 +432,9 @@ def _exactly(
     def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
         load = demand if demand.given else replace(demand, concurrency=flights)
         p = pools_serving(
-            space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill
-        )
+            space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill,
+            follows=False,
+        )  # fmt: skip
         percentiles = percentiles_of(p)
         used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
         return p, percentiles, np.broadcast_to(used, (len(splits),))
