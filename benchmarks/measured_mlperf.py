@@ -77,23 +77,27 @@ class DataSet:
 
 
 # Means of prompts and answers: mlcommons.org/2024/03/mlperf-llama2-70b (OpenOrca, at most 1,024 tokens each),
-# mlcommons.org/2024/08/moe-mlperf-inference-benchmark (OpenOrca, GSM8K, MBXP, 5,000 of each), mlcommons.org/2025/04/
-# llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400), mlcommons.org/2025/09/small-llm-inference-5-1
-# (8B: CNN/DailyMail; prompts of 778) and mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000
-# tokens out). Coefficients of variation and the mean prompt of Mixtral's mixture are assumed. 8B's answers all reach
-# their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368 reference answers have
-# 8,167,644 characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128 tokens each at 4.8 a token.
-# Of gpt-oss it is said that its performance set is of summaries, with answers of 1,278 tokens and at most 10,240
-# (github.com/mlcommons/inference, language/gpt-oss-120b/README.md; mlcommons.org/2026/03/mlperf-inference-gpt-oss), not
-# of what: prompts are assumed to be articles of PubMed, 3,016 words in the mean (arXiv:1804.05685), at 1.3
-# tokens a word. Mean answers: of v6.0's rows.
+# mlcommons.org/2025/04/llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400),
+# mlcommons.org/2025/09/small-llm-inference-5-1 (8B: CNN/DailyMail; prompts of 778) and
+# mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000 tokens out). Mean answers: of v6.0's
+# rows. Coefficients of variation are assumed.
+#   8B: its answers all reach their limit of 128 tokens: tokens/s over samples/s is 129 of every submitter, and 13,368
+# reference answers have 8,167,644 characters (github.com/mlcommons/inference, language/llama3.1-8b/README.md), 128
+# tokens each at 4.8 a token.
+#   Mixtral: 5,000 each of OpenOrca, GSM8K and MBXP (mlcommons.org/2024/08/moe-mlperf-inference-benchmark), GSM8K as a
+# conversation with five worked examples (github.com/AdvayMonga/BlameGraph, workloads/mlperf_mixtral_8x7b.py).
+# OpenOrca's prompts have 294 tokens, GSM8K's are assumed to have 750 and MBXP's 190: 410 with a deviation of 290.
+#   gpt-oss: 6,396 papers of PubMed to be summarised, in prompts of about 8,000 tokens (the same repository,
+# workloads/mlperf_gpt_oss_120b.py, which reads their lengths). NVIDIA's file of them has 4 bytes a token, and all
+# prompts are as long as the longest (input_ids_padded_perf_eval.npy, 375 MB): at most 14,700. Answers of 1,278 tokens,
+# at most 10,240 (github.com/mlcommons/inference, language/gpt-oss-120b/README.md).
 DATA_SETS: Mapping[str, DataSet] = {
     "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 294, 0.8, 1024, 0.8, 1024, 280),
     "Llama-3.1-8B-Instruct": DataSet("meta-llama/Llama-3.1-8B-Instruct", 778, 0.45, 2540, 0.0, 129, 128),
     "Llama-3.1-405B-Instruct": DataSet("meta-llama/Llama-3.1-405B-Instruct", 9400, 0.7, 20000, 0.6, 2000, 650),
-    "Mixtral-8x7B-Instruct": DataSet("mistralai/Mixtral-8x7B-Instruct-v0.1", 250, 0.8, 2048, 0.9, 1024, 146),
+    "Mixtral-8x7B-Instruct": DataSet("mistralai/Mixtral-8x7B-Instruct-v0.1", 410, 0.7, 2048, 0.9, 1024, 146),
     "DeepSeek-R1": DataSet("deepseek-ai/DeepSeek-R1", 800, 0.5, 3136, 0.9, 20000, 3800),
-    "gpt-oss-120b": DataSet("openai/gpt-oss-120b", 3900, 0.6, 16000, 0.5, 10240, 1300),
+    "gpt-oss-120b": DataSet("openai/gpt-oss-120b", 8000, 0.3, 14700, 0.5, 10240, 1300),
 }
 
 

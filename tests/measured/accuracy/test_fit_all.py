@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import random
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -157,3 +160,42 @@ def test_written_constants_are_the_fitted_ones_and_stay(
     fit_all.main([*argv, "--write"])
     assert "differ: none" in capsys.readouterr().out
     assert path.read_text() == text
+
+
+def drawn_rows() -> Iterator[str]:
+    """Passes of a V100 (900 GB/s) at 0.8 of its bandwidth and products at 0.6 of its 14 TFLOP/s, within a few percent.
+
+    In the format of NeuSight's table: size of the pass, or m, n_inner and k_out of the product.
+    """
+    draw, chip = random.Random(34), "V100-PCIE-32GB"
+    yield "op,gpu,dtype,batch,m,n_inner,k_out,h,latency_ms,unit_used,software,part,path"
+    for _ in range(60):
+        batch, h = draw.randrange(20_000, 200_000), draw.choice((1024, 2048, 4096))
+        seconds = 3 * 4 * batch * h / (0.8 * 900e9) * draw.gauss(1, 0.02)
+        yield f"add,{chip},fp32,{batch},,,,{h},{1e3 * seconds:.6f},,drawn,,"
+    for _ in range(60):
+        m, inner, out = draw.randrange(4096, 16_384), draw.choice((2048, 4096)), draw.choice((3072, 8192))
+        seconds = 2 * m * inner * out / (0.6 * 14e12) * draw.gauss(1, 0.02)
+        yield f"linear,{chip},fp32,1,{m},{inner},{out},,{1e3 * seconds:.6f},,drawn,,"
+
+
+def test_a_real_step_comes_to_what_was_drawn_and_run_twice_changes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, tables = tmp_path / "src" / "roofline", tmp_path / "tables"
+    shutil.copytree(fit_all.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(fit_all, "PACKAGE", package)
+    tables.mkdir()
+    (tables / "ops_fp32_neusight.csv").write_text("\n".join(drawn_rows()) + "\n")
+    texts = []
+    for turn in ("first", "second"):  # each in a folder of its own, so that the second takes up nothing of the first
+        fit_all.main([
+            str(tables), "--work", str(tmp_path / turn), "--only", "older", "--out", str(tmp_path / f"{turn}.csv"),
+            "--write",
+        ])  # fmt: skip
+        texts.append({path: path.read_bytes() for path in fit_all.mutable(package)})
+    assert texts[0] == texts[1]
+    assert "differ: none" in capsys.readouterr().out.splitlines()[-1]
+    values = fit_all.values_of(package / "kernels" / "constants" / "v100-pcie-32gb.toml")
+    assert values["bf16", "stream", "default", "memory"] == pytest.approx(0.8, rel=0.05)
+    assert values["fp32", "matmul", "default", "compute"] == pytest.approx(0.6, rel=0.05)

@@ -251,6 +251,19 @@ def test_mlperf_inference_is_scored_by_the_reader_that_scores_its_traffic(
     assert "open division" in books.left[measured_mlperf.FILE][2]
 
 
+def test_the_lengths_of_a_set_are_those_of_its_files_and_its_parts() -> None:
+    """A file of padded prompts has 4 bytes for each token of the longest; a mixture's mean is that of its parts."""
+    summaries, mixture = (measured_mlperf.DATA_SETS[name] for name in ("gpt-oss-120b", "Mixtral-8x7B-Instruct"))
+    assert 4 * 6396 * summaries.most_input == pytest.approx(375e6, rel=0.01)
+    thirds = [(294, 0.8 * 294), (750, 50.0), (190, 100.0)]  # mean and deviation of OpenOrca, GSM8K, MBXP
+    mean = sum(m for m, _ in thirds) / 3
+    deviation = (sum(m**2 + d**2 for m, d in thirds) / 3 - mean**2) ** 0.5
+    assert (mixture.input, mixture.input_cv) == (
+        pytest.approx(mean, rel=0.01),
+        pytest.approx(deviation / mean, abs=0.02),
+    )
+
+
 LATER = (
     "model,accelerator,mixed_accelerators,num_accelerators,nodes,engine,software,weight_dtype,scenario,tokens_per_s,"
     "samples_per_s,ttft_limit_ms,tpot_limit_ms,tp,pp,moe_ep,attention_dp,max_batch_per_rank,max_num_tokens,"
