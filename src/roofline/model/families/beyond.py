@@ -7,6 +7,7 @@ from roofline.model.families import (  # noqa: F401
     time_series,
 )
 from roofline.model.families.diffusion import (  # noqa: F401
+    actions,
     autoencoders,
     cross_attention,
     mm_dit,
