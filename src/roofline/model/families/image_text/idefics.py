@@ -95,7 +95,8 @@ def evolla(c: Config) -> Model:
     """Evolla (bioRxiv 2025.01.05.630192): gated attention to latents of a protein behind every n-th layer of Llama."""
     d, p = dims(c), c.section("protein_encoder_config")
     act, inner, bias = activation(c), c.size("intermediate_size"), c.flag("mlp_bias")
-    rope_section(c), c.mark_read("aligner_attention_probs_dropout_prob")
+    rope_section(c)
+    c.mark_read("aligner_attention_probs_dropout_prob")
     mixer = attention(d, rotary=d.head_dim, bias=c.flag("attention_bias"))
     plain = layer("dense", d.width, mixer, mlp(d.width, inner, act, bias=bias))
     every = max(d.layers // c.size("aligner_num_add_layers", 8), 1)
@@ -121,8 +122,9 @@ def evolla(c: Config) -> Model:
 
 def _residues(p: Config) -> Iterator[Block]:
     """SaProt (ICLR 2024): ESM-2 over residues that also say the structure around them."""
-    p.text("position_embedding_type", "rotary", ("rotary",)), p.mark_read("is_decoder", "add_cross_attention")
+    p.text("position_embedding_type", "rotary", ("rotary",))
     p.mark_read("token_dropout", "mask_token_id", "pad_token_id", "max_position_embeddings", "rope_theta")
+    p.mark_read("is_decoder", "add_cross_attention")
     width, heads = p.size("hidden_size", 1280), p.size(HEADS, 20)
     d = Dims(p.size("num_hidden_layers", 33, most=MOST_LAYERS), width, heads, heads, width // heads)
     norm = (layer_norm("embedding_norm", width),) if p.flag("emb_layer_norm_before", False) else ()

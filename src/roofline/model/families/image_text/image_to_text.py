@@ -169,7 +169,8 @@ def pp_formulanet(c: Config) -> Model:
     mid = conv("shrink1", seen.size("post_conv_mid_channels", 512), 3, 2, norm=None)
     shrunk, x = chain(Map(sight.width, sight.rows, sight.columns), mid, conv("shrink2", inner, 3, 2, norm=None))
     last = at(x.positions, (dense("linear1", inner, inner), dense("linear2", inner, source)))
-    seen.mark_read("post_conv_in_channels"), said.mark_read("encoder_layers", "encoder_attention_heads")
+    seen.mark_read("post_conv_in_channels")
+    said.mark_read("encoder_layers", "encoder_attention_heads")
     c.mark_read("is_encoder_decoder", "tie_word_embeddings")
     blocks = [*sight.every, Block("projector", (*shrunk, *last))]
     encoder = tower("encoder", "source", source, blocks, x.positions, quantised=True)
