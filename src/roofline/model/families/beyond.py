@@ -21,6 +21,7 @@ from roofline.model.families.image_text import (  # noqa: F401
     idefics,
     image_to_text,
     joint,
+    moondream,
     pix2struct,
     retrieval,
     t5gemma2,
