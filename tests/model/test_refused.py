@@ -21,7 +21,7 @@ LLAMA = {"model_type": "llama", **TEXT}
     ("model_type", "words"),
     [
         ("clap_text_model", "an encoder, which reads text and writes none"),
-        ("pp_formulanet", "an encoder-decoder"),
+        ("pp_formulanet_text", "an encoder-decoder"),
         ("lxmert", "an encoder of text together with images"),
         ("superglue", "a vision model"),
         ("xcodec", "an audio model"),

@@ -55,7 +55,7 @@ def test_reasons_are_of_what_is_absent() -> None:
 
 
 def test_what_means_a_type_means_one_of_this_package() -> None:
-    assert {*KEPT["same"].values()} <= {*FAMILIES, *WRAPPERS, *TOWERS, *SAME}
+    assert {*KEPT["same"].values()} <= {*FAMILIES, *WHOLES, *WRAPPERS, *TOWERS, *SAME}
 
 
 def test_the_lists_are_whole_and_dated() -> None:

@@ -132,3 +132,76 @@ def test_udop(words: int, tokens: int) -> None:
     assert rl.analyze(ours, step, counting="torch").flops == _flops(
         torch, lambda: made(**read, **page, use_cache=False)
     )
+
+
+@pytest.mark.parametrize("tokens", [16, 40])
+def test_pp_formulanet(tokens: int) -> None:
+    """An image that SAM's encoder sees, and a decoder that attends to 64 positions of it."""
+    torch, transformers = real_code()
+    config = transformers.CONFIG_MAPPING["pp_formulanet"]()
+    ours = rl.load(_config(config))
+    with torch.device("meta"):
+        made = transformers.PPFormulaNetForConditionalGeneration._from_config(config, attn_implementation="eager")
+        seen, said = torch.zeros(1, 3, 512, 512), torch.full((1, tokens), 5)
+        real = _flops(torch, lambda: made.eval()(pixel_values=seen, decoder_input_ids=said, use_cache=False))
+    parts = {"encoder": made.model.encoder, "": made.model.decoder}
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    sizes[""] += made.lm_head.weight.numel()
+    assert ours.parameters_by_tower() == sizes
+    assert rl.analyze(ours, rl.prefill(1, tokens).reading("source", 64), counting="torch").flops == real
+
+
+@pytest.mark.parametrize(("residues", "tokens"), [(30, 20), (100, 40)])
+def test_evolla(residues: int, tokens: int) -> None:
+    """A protein of any length becomes latents, to which every second of four layers attends."""
+    torch, transformers = real_code()
+    protein = {"hidden_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 56}
+    config = transformers.CONFIG_MAPPING["evolla"](
+        hidden_size=64, intermediate_size=96, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2,
+        vocab_size=128, aligner_num_add_layers=2, resampler_depth=2, resampler_num_latents=8, pad_token_id=0,
+        bos_token_id=1, eos_token_id=2, protein_encoder_config=protein,
+    )  # fmt: skip
+    made = transformers.EvollaForProteinText2Text._from_config(config, attn_implementation="eager").eval()
+    asked, read = torch.full((1, tokens), 5), torch.full((1, residues), 5)
+    whole = {"input_ids": asked, "attention_mask": torch.ones_like(asked), "protein_input_ids": read}
+    whole["protein_attention_mask"] = torch.ones_like(read)
+    ours = rl.load(_config(config))
+    sizes = sum(p.numel() for p in made.model.protein_encoder.parameters())
+    assert ours.parameters_by_tower()["protein"] == sizes
+    assert ours.parameters == sum(p.numel() for p in made.parameters())
+    step = rl.prefill(1, tokens).reading("source", residues)
+    assert rl.analyze(ours, step, counting="torch").flops == _flops(torch, lambda: made(**whole, use_cache=False))
+
+
+@pytest.mark.parametrize("words", [8, 20])
+def test_pi0(words: int) -> None:
+    """One denoising pass with what it reads: three images of 16 patches, the instruction, a state and ten actions."""
+    torch, transformers = real_code()
+    text = {
+        "model_type": "gemma", "hidden_size": 64, "num_hidden_layers": 3, "intermediate_size": 96, "vocab_size": 512,
+        "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16,
+    }  # fmt: skip
+    seen = {
+        "model_type": "siglip_vision_model", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "patch_size": 14, "image_size": 56, "vision_use_head": False,
+    }  # fmt: skip
+    whole = {"model_type": "paligemma", "text_config": text, "vision_config": seen, "projection_dim": 64}
+    config = transformers.CONFIG_MAPPING["pi0"](
+        vlm_config={**whole, "image_token_id": 511}, dit_config={**text, "hidden_size": 32}, chunk_size=10,
+        max_action_dim=6, max_state_dim=5,
+    )  # fmt: skip
+    made = transformers.PI0ForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+    asked = torch.cat([torch.full((1, 48), 511), torch.full((1, words), 5)], 1)
+    given = {"state": torch.zeros(1, 5), "noise": torch.zeros(1, 10, 6), "timestep": torch.zeros(1)}
+    given |= {"input_ids": asked, "attention_mask": torch.ones_like(asked)}
+    given |= {"pixel_values": torch.zeros(1, 3, 3, 56, 56), "pixel_attention_mask": torch.ones(1, 3).bool()}
+    ours = rl.load(_config(config), inputs=Inputs(tokens=words))
+    inside = made.model.vlm
+    parts = {"vision": inside.vision_tower, "projector": inside.multi_modal_projector, "prefix": inside.language_model}
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    every = sum(p.numel() for p in made.parameters())
+    assert ours.parameters_by_tower() == {**sizes, "": every - sum(sizes.values())}
+    step = read_whole(1, ours.positions or 1)
+    for tower in ours.towers:
+        step = step.reading(tower.stream, tower.positions or 1)
+    assert rl.analyze(ours, step, counting="torch").flops == _flops(torch, lambda: made(**given))

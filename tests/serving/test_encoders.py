@@ -42,8 +42,9 @@ def model() -> rl.Model:
 
 def front_of(model: rl.Model, on: str = "h100-sxm", **pool: Any) -> Encoders:
     images = rl.Images(2, 1024, 768)
-    front = encoders_of(model, Where(on=on), images, EncoderReplicas(**pool), None)
+    behind, front = encoders_of(model, Where(on=on), images, EncoderReplicas(**pool), None)
     assert front is not None
+    assert behind == model.language()
     return front
 
 
@@ -54,7 +55,7 @@ def test_embeddings_are_one_for_each_token_and_layer_of_deepstack(model: rl.Mode
     assert front.embeddings == tokens * 4096 * (1 + 3) * 2
     plain = rl.load("Qwen/Qwen3.5-9B")
     images = rl.Images(1, 1024, 768)
-    front = encoders_of(plain, Where(on="h100-sxm"), images, EncoderReplicas(encoders=1), None)  # type: ignore[assignment]
+    _, front = encoders_of(plain, Where(on="h100-sxm"), images, EncoderReplicas(encoders=1), None)  # type: ignore[assignment]
     assert front.embeddings == front.images.tokens * 4096 * 2
 
 

@@ -78,3 +78,35 @@ def test_models_and_configs_are_sides() -> None:
     named = rl.diff("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B").to_dict()
     assert rl.diff(rl.load("meta-llama/Llama-3.1-8B"), rl.load("Qwen/Qwen3-8B")).to_dict() == named
     assert rl.diff(small, rl.load(small)).facts == ()
+
+
+def test_a_side_with_an_encoder_pool() -> None:
+    """Its prefill has the text alone, behind the encoding of a request and the transfer of its embeddings."""
+    name, seen = "Qwen/Qwen3-VL-8B-Instruct", "images=2,image_size=1024x768,prompt=128,step=prefill"
+    d = rl.diff(f"{name}@h100-sxm:{seen}", f"{name}@h100-sxm:{seen},encoders=1,encoder_on=l40s")
+    times = {change.name: change for change in d.changes if change.phase == "prefill"}
+    images = rl.Images(2, 1024, 768)
+    load = {"input": 128, "output_tokens": 8, "concurrency": 1, "images": images}
+    pool = rl.serve(name, on="h100-sxm", **load, encoders=1, encoder_on="l40s").encoder
+    tokens = 128 + rl.load(name).seen(images).tokens  # type: ignore[union-attr]
+    text = rl.estimate(rl.load(name, text_only=True), rl.prefill(1, tokens), on="h100-sxm")
+    assert pool is not None
+    before = float(pool.encode.expected + pool.transfer.expected)
+    assert times["time"].b == pytest.approx(before + float(text.time))
+    assert times["memory"].b == pytest.approx(float(text.memory.total))
+    assert {"encoding (pool)", "sending embeddings"} <= {cause.op for cause in d.causes}
+
+
+@pytest.mark.parametrize(
+    ("side", "field"),
+    [
+        ("Qwen/Qwen3-VL-8B-Instruct:images=1,image_size=640x480,encoders=1", "encoders"),
+        ("Qwen/Qwen3-VL-8B-Instruct@h100-sxm:encoders=1", "encoders"),
+        ("Qwen/Qwen3-VL-8B-Instruct@h100-sxm:images=1,image_size=640x480,encoder_on=l40s", "encoder_on"),
+        ("Qwen/Qwen3-8B@h100-sxm:encoders=1", "encoders"),
+    ],
+)
+def test_an_encoder_pool_that_cannot_be(side: str, field: str) -> None:
+    with pytest.raises(rl.InputError) as error:
+        rl.diff(side, "Qwen/Qwen3-8B@h100-sxm")
+    assert error.value.field == field

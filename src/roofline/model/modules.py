@@ -30,7 +30,7 @@ DISTANCES = "distances"
 class Pace(Value):
     """Positions that a module has of an input of any length: one of `every` tokens, rounded up unless `down`; then to
     whole multiples of `multiple`, to which the published code pads; each `times`; and `extra` more; `most`
-    at most.
+    at most. `last`: they are the last ones, behind the others; where all tokens have logits, all of them.
     """
 
     every: int = 1
@@ -39,6 +39,7 @@ class Pace(Value):
     extra: int = 0
     down: bool = False
     most: int | None = None
+    last: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)
@@ -274,7 +275,7 @@ class Indexer(Module):
     Caches one key of `head_dim` per token. `rate`: instead scores entries that a `Compressor` makes of this many tokens
     each, and caches nothing itself. `summed`: the heads' scores are combined in a weighted sum; otherwise each head
     selects separately. `sum_by_product`: the published code sums them with a matrix product, which only `torch`
-    counting follows.
+    counting follows. `most`: it scores at most this many entries, which an earlier indexer chose.
     """
 
     heads: int
@@ -282,6 +283,7 @@ class Indexer(Module):
     rate: int | None = None
     summed: bool = True
     sum_by_product: bool = True
+    most: int | None = None
 
     @property
     def cache_width(self) -> int:
@@ -293,8 +295,8 @@ class Indexer(Module):
 class Compressor(Module):
     """Makes one entry of `width` from every `rate` tokens: their weighted sum, `normed` and rotated (DeepSeek-V4).
 
-    `overlap`: an entry also sums over the preceding `rate` tokens. The weights have a learned bias for each position;
-    if not `weighted`, an entry is the mean.
+    `overlap`: an entry also sums over the preceding `rate` tokens. The weights have a learned bias for each position
+    if `biased`; if not `weighted`, an entry is the mean.
     """
 
     width: int
@@ -303,6 +305,7 @@ class Compressor(Module):
     overlap: bool = False
     normed: bool = True
     weighted: bool = True
+    biased: bool = True
 
     @property
     def terms(self) -> int:
@@ -311,7 +314,12 @@ class Compressor(Module):
 
     @property
     def parameters(self) -> int:
-        return (self.terms * self.weighted + self.normed) * self.width
+        return self.bias + self.normed * self.width
+
+    @property
+    def bias(self) -> int:
+        """Number of learned biases of its weights."""
+        return self.terms * self.width * (self.weighted and self.biased)
 
     @property
     def cache_width(self) -> int:

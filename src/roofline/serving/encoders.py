@@ -287,13 +287,15 @@ def _plain(value: Count) -> Count:
 
 def encoders_of(
     model: Model, where: Where, images: Images | None, encoders: EncoderReplicas | None, bill: Bill | None
-) -> Encoders | None:
-    """The encoder pool before a server of the model; None where none is asked for.
+) -> tuple[Model, Encoders | None]:
+    """What the replicas of a server hold of the model, and the encoder pool before them; None where none is asked for.
+
+    Behind a pool they hold the language model alone.
 
     Raises InputError for a pool without images or sound, for a model without towers, and for unknown networks.
     """
     if encoders is None or not encoders.apart:
-        return None
+        return model, None
     number = count("encoders", encoders.encoders, 1)
     alone = model.encoders()
     seen = alone.seen(images)
@@ -307,7 +309,7 @@ def encoders_of(
     else:
         sent, taken = (outside(*end).seconds(size) for end in (("encoder_on", machine), ("on", where.on)))
         transfer = sent.most(taken)
-    return Encoders(replace(asked, seen=seen), number, seen, size, transfer)
+    return model.language(), Encoders(replace(asked, seen=seen), number, seen, size, transfer)
 
 
 @dataclass(eq=False)

@@ -248,15 +248,13 @@ def pools(
     images: Images | None = None, encoders: EncoderReplicas | None = None, bill: Bill | None = None,
 ) -> Pools:  # fmt: skip
     """Predict disaggregated serving: `serve` with replicas that do one phase each."""
-    load, built = load.needed(), decoder_of(model, images)
-    front = encoders_of(built, where, images, encoders, bill)
-    if front is None:
-        return pools_serving(built, where, load, pools, speculation, images, bill)
+    load = load.needed()
+    built, front = encoders_of(decoder_of(model, images), where, images, encoders, bill)
 
     def served(load: Load) -> Pools:
-        return pools_serving(built.language(), where, load, pools, speculation, images, bill)
+        return pools_serving(built, where, load, pools, speculation, images, bill)
 
-    return front.before(served, load)
+    return served(load) if front is None else front.before(served, load)
 
 
 def _pair(model: Model, requests: ServedLoad, where: Where, pools: PoolSizes, bill: Bill | None) -> Pair:

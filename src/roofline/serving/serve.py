@@ -78,14 +78,13 @@ def serve(
     what the server can take, `rounds` at a rate or without the formula, and unless exactly one of concurrency and rate
     is given. Where memory holds not even one request, `fits` is false and times ignore the memory limit.
     """
-    load, built, apart = load.needed(), decoder_of(model, images), pools is not None and pools.apart
-    front = encoders_of(built, where, images, encoders, bill)
+    load, apart = load.needed(), pools is not None and pools.apart
+    built, front = encoders_of(decoder_of(model, images), where, images, encoders, bill)
     several = "prefill_layout" if apart else "" if front is None else "encoders"
     if several and not how.formula:
         raise InputError("formula", f"false, with {several}", "one pool, or the formula")
     if several and how.rounds is not None:
         raise InputError("rounds", f"with {several}", "one pool")
-    built = built if front is None else built.language()
 
     def served(load: Load) -> Serving | Pools:
         if pools is not None and apart:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar
 
 from roofline.declared.errors import InputError, nearest
-from roofline.declared.groups import DEGREES, PlaceSettings, Where
+from roofline.declared.groups import DEGREES, EncoderReplicas, PlaceSettings, Where
 from roofline.declared.kinds import (
     EngineName,
     Given,
@@ -44,6 +44,7 @@ from roofline.model.model import Model
 from roofline.model.precision import Precision
 from roofline.model.summary import fingerprint
 from roofline.programs.estimate import estimate
+from roofline.serving.encoders import Encoders, encoders_of
 from roofline.training.estimate import TrainingEstimate
 from roofline.training.settings import TrainingWhere
 from roofline.training.train import train
@@ -67,8 +68,8 @@ class SidePlace(PlaceSettings):
 
 @group
 @dataclass(frozen=True, kw_only=True)
-class SideStep:
-    """The sizes of a side's steps."""
+class SideStep(EncoderReplicas):
+    """The sizes of a side's steps, and the encoder pool before its prefill."""
 
     batch: Annotated[OneSequences, "Sequences of all replicas."] = 1
     context: Annotated[OneTokensOrNone, "Cached tokens of the decode."] = 1024
@@ -114,6 +115,15 @@ class Side(SideStep, SidePlace, Figured):
         if self.audio is not None:
             object.__setattr__(self, "model", self.model.hearing(Images.asked(audio=self.audio)))
 
+    @cached_property
+    def parted(self) -> tuple[Model, Encoders | None]:
+        """The model that its replicas hold, and the encoder pool before them, which needs a chip."""
+        if not self.apart:
+            return self.model, None
+        if self.on is None:
+            raise InputError("encoders", self.encoders, "a chip as well (`MODEL@CHIP`)")
+        return encoders_of(self.model, Where(**vars(self.where)), self.beside, self, None)
+
     @property
     def beside(self) -> Images | None:
         """Images and sound of every prompt. Raises InputError for one setting of them without the other."""
@@ -121,11 +131,11 @@ class Side(SideStep, SidePlace, Figured):
         return Images.asked(**given) if given else None
 
     def of(self, phase: str) -> Step:
-        """The step of a phase; a prefill encodes the images of its prompts."""
+        """The step of a phase; a prefill encodes the images of its prompts, unless an encoder pool does."""
         if phase == "training":
             return training(self.batch, self.trained)
         step = step_of(phase, self.batch, self.prompt if phase == "prefill" else self.context)
-        return seeing(self.model, step, self.beside) if phase == "prefill" else step
+        return seeing(self.parted[0], step, self.beside) if phase == "prefill" else step
 
     @property
     def formats(self) -> Precision:
@@ -428,25 +438,32 @@ class PhaseFigures:
 
 def phase_figures(s: Side, phase: str, timed: bool = True) -> PhaseFigures:
     """The figures of a phase, without times unless `timed`. Raises InputError where the side is invalid."""
-    step = s.of(phase)
+    step, (model, front) = s.of(phase), s.parted
     if s.on is None or not timed:
         share = step if isinstance(step, Training) else step.of_replica(s.spread.dp)
-        model, formats = formats_of(s.model, s.precision, step.precision if isinstance(step, Training) else None)
+        model, formats = formats_of(model, s.precision, step.precision if isinstance(step, Training) else None)
         a = analyze(shard(model, s.spread), share, precision=formats)
         return PhaseFigures(_counted(a), "FLOP", float(a.flops), _by_op((c.name, float(c.flops)) for c in a.ops))
     if isinstance(step, Training):
         return _trained(train(s.model, TrainingWhere(**vars(s.where)), batch=s.batch, tokens=s.trained))
-    return _timed(estimate(s.model, step, s.where))
+    return _timed(estimate(model, step, s.where), front if phase == "prefill" else None)
 
 
-def _timed(e: Estimate) -> PhaseFigures:
-    """An inference step: its ops one after another."""
+def _timed(e: Estimate, front: Encoders | None) -> PhaseFigures:
+    """An inference step: its ops one after another, behind those of an encoder pool."""
+    spans = {} if front is None else {ENCODING: front.seconds, SENDING: front.transfer}
+    before = {name: float(span.expected) for name, span in spans.items()}
+    time, floor = float(e.time) + sum(before.values()), sum(float(span.floor) for span in spans.values())
     times = (
-        Figure("time", "s", float(e.time)), Figure("speed of light", "s", float(e.serial_floor)),
+        Figure("time", "s", time), Figure("speed of light", "s", float(e.serial_floor) + floor),
         Figure("memory", "B", float(e.memory.total)),
     )  # fmt: skip
-    by_op = _by_op((op.name, float(op.expected)) for op in e.ops)
-    return PhaseFigures((*_counted(e.analysis), *times), "s", float(e.time), by_op, e.memory)
+    by_op = _by_op((*before.items(), *((op.name, float(op.expected)) for op in e.ops)))
+    return PhaseFigures((*_counted(e.analysis), *times), "s", time, by_op, e.memory)
+
+
+ENCODING, SENDING = "encoding (pool)", "sending embeddings"
+"""What an encoder pool does before a prefill."""
 
 
 def _trained(t: TrainingEstimate) -> PhaseFigures:

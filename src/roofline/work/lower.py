@@ -409,14 +409,23 @@ def _latent_form(a: m.LatentAttention, step: Step, expanded: bool) -> Iterator[o
 @lowers(m.Indexer, whole_step)
 def _indexer(i: m.Indexer, step: Step) -> Iterator[o.Op]:
     t, rate = step.tokens, i.rate or 1
-    pairs = step.share(step.total(lambda q: _entries_seen(q, rate)))
-    square = step.share(step.total(lambda q: q.new * _entries(q, rate)))
+    pairs = step.share(step.total(lambda q: _entries_seen(q, rate, i.most)))
+    square = step.share(step.total(lambda q: q.new * _at_most(_entries(q, rate), i.most)))
     yield o.Score(
         name=i.name, heads=i.heads, dim=i.head_dim, pairs=pairs, square=square, summed=i.summed,
         sum_by_product=i.summed and i.sum_by_product,
         input=(i.heads * (i.head_dim + (1 if i.summed else 0)) + i.head_dim) * t, output=0, scratch=square,
-        cache_read=i.head_dim * step.reads(lambda q: q.cached // rate), cache_write=i.cache_width * t,
+        cache_read=i.head_dim * step.reads(lambda q: _read_of(q, rate, i.most)), cache_write=i.cache_width * t,
     )  # fmt: skip
+
+
+def _at_most(entries: Count, most: int | None) -> Count:
+    return entries if most is None else least(entries, most)
+
+
+def _read_of(q: Queries, rate: int, most: int | None) -> Count:
+    """Cached entries that a query's new tokens read: each once, or what they chose in all if that is less."""
+    return q.cached // rate if most is None else least(q.cached // rate, q.new * most)
 
 
 def _entries(q: Queries, rate: int) -> Count:
@@ -443,7 +452,7 @@ def _compressor(z: m.Compressor, step: Step) -> Iterator[o.Op]:
     moved, wide = z.width * completed, (1 + z.weighted) * (2 if z.overlap else 1) * z.width * step.tokens
     yield o.Sum(
         name=z.name, elements=moved, terms=z.terms, weighted=z.weighted,
-        vector=z.terms * z.width if z.weighted else 0, input=wide + moved, output=moved, cache_write=moved,
+        vector=z.bias, input=wide + moved, output=moved, cache_write=moved,
     )  # fmt: skip
     if z.normed:
         yield o.Normalise(
@@ -468,7 +477,7 @@ def _compressed_attention(a: m.CompressedAttention, step: Step) -> Iterator[o.Op
         entries = step.share(step.total(lambda q: q.new * _entries(q, rate)))
         square, kept = square + entries, kept + entries
         most = a.select
-        read = read + step.reads(lambda q: q.cached // rate if most is None else least(q.cached // rate, q.new * most))
+        read = read + step.reads(lambda q: _read_of(q, rate, most))
     yield o.Attend(
         name=a.name, step=step, pairs_of=each, form="absorbed", heads=a.heads, kv_heads=1, qk_dim=a.head_dim,
         v_dim=a.head_dim,

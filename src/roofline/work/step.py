@@ -173,13 +173,17 @@ class Step:
 
     def paced(self, pace: Pace) -> Step:
         """The step of a module whose positions follow from the length of each new input."""
+        if pace.last and self.logits == "all":
+            return self
 
         def length(new: Count) -> Count:
             kept = new // pace.every if pace.down else ceil_div(new, pace.every)
             spaced = ceil_div(kept, pace.multiple) * pace.multiple * pace.times + pace.extra
             return spaced if pace.most is None else least(spaced, pace.most)
 
-        return replace(self, tuple(Queries(q.cached, length(q.new), q.count) for q in self.queries), "all")
+        kept = [(q, length(q.new)) for q in self.queries]
+        queries = (Queries(q.cached + pace.last * (q.new - new), new, q.count) for q, new in kept)
+        return replace(self, tuple(queries), "all")
 
     def shared(self, parts: Count) -> Step:
         """The share of one of `parts` ranks: its part of the new tokens, and all cached tokens."""

@@ -34,6 +34,7 @@ WITHOUT_CASE = {
 # Families whose code comes with the checkpoint: the file of tests/model that compares a published one of the type.
 ELSEWHERE = {
     "cogvlm": "test_remote_towers.py", "ernie4_5_moe_vl": "index_corpus.json",
+    "deepseek_v41_text": "test_deepseek_v41.py",
     "gigachat3_5": "test_gigachat.py",
     "internlmxcomposer2": "index_corpus.json", "minicpmo": "test_remote_towers.py",
     "minicpmv": "test_remote_towers.py", "molmo": "test_remote_towers.py", "phi4mm": "test_remote_towers.py",

@@ -23,9 +23,16 @@ def token_bytes(module: Module, precision: Precision) -> Count:
     (vllm/v1/attention/backends/mla/flashmla_sparse.py and indexer.py; sglang/srt/mem_cache/memory_pool.py). An entry
     of DeepSeek-V4 is 448 values in fp8, 64 in bf16, and seven 8-bit scales with one byte to fill the row: 584
     (flashmla_sparse.py; sglang/srt/mem_cache/deepseek_v4_memory_pool.py). The means of keys that the indexer of
-    Qwen4-Exp reads are in bf16 whatever the cache is in (sglang/srt/mem_cache/qsa_kv_pool.py, its default).
+    Qwen4-Exp reads are in bf16 whatever the cache is in (sglang/srt/mem_cache/qsa_kv_pool.py, its default). In 4 bits
+    an entry of DeepSeek-V4.1 has an 8-bit scale for 16 values, and its indexer's key one for 32: with the three layers
+    of two tokens an entry and the one of one, the 890 bytes a token of its model card. Its window is then in fp8 with
+    an 8-bit scale for 32 values.
     """
     match module:
+        case Compressor(name=name, width=width, biased=False) if precision.kv.bits == 4:
+            return width // 2 + ceil_div(width, 32 if name == INDEX else 16)
+        case CompressedAttention(head_dim=width) if precision.kv.bits == 4:
+            return width + ceil_div(width, 32)
         case Compressor(width=width, weighted=False):
             return 2 * width
         case Indexer():

@@ -99,7 +99,8 @@ def build(raw: JsonObject, name: str = "", inputs: Inputs | None = None, *, text
         kind, raw = raw["_class_name"], {"model_type": raw["_class_name"], **raw}
     outer = named_as_published(Config(raw, kind=str(kind), own_inputs=inputs))
     if outer.kind in WHOLES:
-        return _whole(outer, name)
+        whole = _whole(outer, name)
+        return _without_towers(whole) if text_only else whole
     _refuse(outer)
     given, not_counted = language_model(outer)
     _refuse(given)
@@ -158,6 +159,12 @@ def _whole(outer: Config, name: str) -> Model:
     c.mark_read(*(key for key, other in c.same_keys if other in c.read))
     warnings = tuple(dict.fromkeys([*_assumed(c), *c.notes, *c.leftovers()]))
     return replace(unshared(model), name=name or model.name, warnings=warnings)
+
+
+def _without_towers(model: Model) -> Model:
+    """The decoder of a whole without the towers beside it; the whole where its layers attend to what a tower made."""
+    reads = any(m.stream or getattr(m, "reads", "") for block in model.layers for m in block.modules)
+    return model if reads or "decode" not in model.steps else replace(model, towers=())
 
 
 _OTHER_LIBRARIES = (

@@ -7,6 +7,7 @@ from roofline.model.families import (  # noqa: F401
     time_series,
 )
 from roofline.model.families.diffusion import (  # noqa: F401
+    actions,
     autoencoders,
     cross_attention,
     mm_dit,
@@ -20,6 +21,7 @@ from roofline.model.families.image_text import (  # noqa: F401
     idefics,
     image_to_text,
     joint,
+    moondream,
     pix2struct,
     retrieval,
     t5gemma2,

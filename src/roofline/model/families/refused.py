@@ -19,7 +19,7 @@ _KINDS = {
         openai_privacy_filter sam3_lite_text_text_model videoprism_text_model
     """,
     "an encoder-decoder, or half of one, whose decoder attends to what an encoder read": """
-        nougat pix2struct_text_model pp_formulanet pp_formulanet_text rag t5_gemma_module
+        nougat pix2struct_text_model pp_formulanet_text rag t5_gemma_module
         t5gemma2_decoder t5gemma2_encoder t5gemma2_text trocr
     """,
     "an encoder of text together with images or sound, which writes no text": """
@@ -58,10 +58,10 @@ _KINDS = {
         autoformer informer time_series_transformer
     """,
     "a model of proteins": """
-        esmfold2 evolla
+        esmfold2
     """,
     "a model that decides instead of writing text": """
-        decision_transformer jev pi0
+        decision_transformer jev
     """,
     "a part of a whole, no model of its own": """
         EvollaModel blip_2_qformer blt_global_transformer blt_local_decoder blt_local_encoder blt_patcher

@@ -16,6 +16,7 @@ _TEXT_PARTS = {
     "cosmos3_edge_text": "cosmos3_edge",
     "deepseek_ocr2_text": "deepseek_ocr2",
     "deepseek_v3": "kimi_k25",
+    "deepseek_v41_text": "deepseek_v41",
     "dots3_note_text": "dots3_note",
     "emu3_text_model": "emu3",
     "ernie4_5_vl_moe_text": "ernie4_5_vl_moe",

@@ -208,9 +208,7 @@ def simulate(
     """
     if router not in ROUTERS:
         raise not_one_of("router", router, ROUTERS)
-    built = decoder_of(model, images)
-    front = encoders_of(built, where, images, encoders, bill)
-    built = built if front is None else built.language()
+    built, front = encoders_of(decoder_of(model, images), where, images, encoders, bill)
     asked = setup(built if lora is None else with_lora(built, lora), where, bill)
     drafting = None if speculation is None else Drafting(asked, speculation)
     read = asked.model

@@ -202,7 +202,10 @@ def _fp8(q: Config) -> Scheme:
     q.text("fmt", "e4m3", ("e4m3", "e5m2", "float8_e4m3fn", "float8_e5m2"))
     if q.has("moe_quant_algo"):
         return _experts_apart(q)
-    return _all_but_spared(q, _fp8_format(q))
+    scheme = _all_but_spared(q, _fp8_format(q))
+    if q.text("expert_dtype", "checkpoint", ("checkpoint", "fp4", "fp8")) != "fp4":
+        return scheme
+    return replace(scheme, rules=(*scheme.rules, Rule("experts", FORMATS["mxfp4"])))
 
 
 def _fp8_format(q: Config) -> Format:
@@ -217,7 +220,8 @@ def _fp8_format(q: Config) -> Format:
     if block == [128, 128]:
         return FORMATS["fp8-block"]
     name = f"fp8-block{block[0]}x{block[1]}"
-    return replace(grouped(name, 8, block[0] * block[1], 32, "fp8"), scales="block")
+    powers = q.text("scale_fmt", "float", ("float", "ue8m0")) == "ue8m0"
+    return replace(grouped(name, 8, block[0] * block[1], 8 if powers else 32, "fp8"), scales="block")
 
 
 _SPARED_FROM_FP8 = ("modules_to_not_convert", "ignored_layers")

@@ -1,23 +1,24 @@
-"""IDEFICS: a Llama that attends to images between its layers."""
+"""Llamas that attend to something else between their layers: IDEFICS to images, Evolla to a protein."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from roofline.model.configs.config import MOST_LAYERS, Config
-from roofline.model.families.blocks.attention import attention, cross_attention
-from roofline.model.families.blocks.encoders import at
+from roofline.model.families.blocks.attention import attention, cross_attention, rope_section
+from roofline.model.families.blocks.encoders import at, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
 from roofline.model.families.blocks.images.vision import TowerStage, Vit, section_of, streamed
 from roofline.model.families.blocks.layers import causal_lm, layer, with_before
 from roofline.model.families.blocks.norms import layer_norm, per_head, rms
-from roofline.model.families.blocks.sizes import Dims, dims
+from roofline.model.families.blocks.sizes import HEADS, Dims, dims
 from roofline.model.families.registry import complete
 from roofline.model.families.towers.fixed_resolution import square_vision
 from roofline.model.families.towers.resampled import resampled, unapplied
 from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model
-from roofline.model.modules import Activation, Add, Linear, Modules
+from roofline.model.modules import Activation, Add, Attention, Embedding, Linear, Modules, Pace
 
 _FROZEN = ("text_layers", "text_module_exceptions", "vision_layers", "vision_module_exceptions")
 
@@ -82,3 +83,78 @@ def _resampler(p: Config, part: TowerStage, queries: int) -> TowerStage:
     ))  # fmt: skip
     last = Block("norm", (unapplied("latents", width, queries), *at(queries, (layer_norm("final_norm", width),))))
     return TowerStage("projector", width, (*[block] * depth, last))
+
+
+# -- proteins ------------------------------------------------------------------------------------------------------
+RESIDUES = 1024
+"""Residues of a protein that Evolla's processor keeps at most (`protein_max_length`)."""
+
+
+@complete("evolla")
+def evolla(c: Config) -> Model:
+    """Evolla (bioRxiv 2025.01.05.630192): gated attention to latents of a protein behind every n-th layer of Llama."""
+    d, p = dims(c), c.section("protein_encoder_config")
+    act, inner, bias = activation(c), c.size("intermediate_size"), c.flag("mlp_bias")
+    rope_section(c)
+    c.mark_read("aligner_attention_probs_dropout_prob")
+    mixer = attention(d, rotary=d.head_dim, bias=c.flag("attention_bias"))
+    plain = layer("dense", d.width, mixer, mlp(d.width, inner, act, bias=bias))
+    every = max(d.layers // c.size("aligner_num_add_layers", 8), 1)
+    latents, mult = c.size("resampler_num_latents", 64), c.size("aligner_ffn_mult", 4)
+    own = Dims(d.layers, d.width, d.heads, d.heads, d.width // d.heads)
+    *keys, queries, core, out = cross_attention(own, bias=True, fixed=latents)
+    assert isinstance(out, Linear)
+    ffn = mlp(d.width, mult * d.width, "gelu", gated=False, prefix="cross_")
+    gated: Modules = (
+        rms("cross_norm", d.width), *at(latents, keys), queries, core,
+        replace(out, bias=c.flag("aligner_enable_bias", True)),
+        Add(name="cross_residual", width=d.width), unapplied("gates", 1, 2),
+        layer_norm("cross_ffn_norm", d.width), *ffn, Add(name="cross_ffn_residual", width=d.width),
+    )  # fmt: skip
+    seeing = Block("dense cross", (*plain.modules, *gated))
+    layers = [seeing if (i + 1) % every == 0 else plain for i in range(d.layers)]
+    model = causal_lm(c, d.width, layers)
+    protein = tower(
+        "protein", "source", d.width, [*_residues(p), *_compressed(c, p.size("hidden_size", 1280), latents)], RESIDUES
+    )
+    return replace(model, towers=(protein,), steps=("encode", "prefill", "decode"))
+
+
+def _residues(p: Config) -> Iterator[Block]:
+    """SaProt (ICLR 2024): ESM-2 over residues that also say the structure around them."""
+    p.text("position_embedding_type", "rotary", ("rotary",))
+    p.mark_read("token_dropout", "mask_token_id", "pad_token_id", "max_position_embeddings", "rope_theta")
+    p.mark_read("is_decoder", "add_cross_attention")
+    width, heads = p.size("hidden_size", 1280), p.size(HEADS, 20)
+    d = Dims(p.size("num_hidden_layers", 33, most=MOST_LAYERS), width, heads, heads, width // heads)
+    norm = (layer_norm("embedding_norm", width),) if p.flag("emb_layer_norm_before", False) else ()
+    yield Block("residues", (Embedding(name="residues", rows=p.size("vocab_size", 446), width=width), *norm))
+    ffn = mlp(width, p.size("intermediate_size", 5120), "gelu", gated=False, bias=True)
+    mixer = attention(d, rotary=d.head_dim, bias=True, causal=False)
+    yield from [layer("dense", width, mixer, ffn, norm=layer_norm)] * d.layers
+    yield Block("last", (layer_norm("final_norm", width),))
+
+
+def _compressed(c: Config, width: int, latents: int) -> Iterator[Block]:
+    """A perceiver (arXiv:2204.14198 §3.1.1): latents attend to all residues and to themselves."""
+    heads, dim, depth = (c.size(f"resampler_{key}", n) for key, n in (("heads", 8), ("dim_head", 64), ("depth", 6)))
+    d, inner, beside = (
+        Dims(depth, width, heads, heads, dim),
+        c.size("resampler_ff_mult", 4) * width,
+        Pace(extra=latents),
+    )
+    q, kv, core, out = resampled("perceiver", d, latents, 1)
+    assert isinstance(core, Attention)
+    block = Block("perceiver", (
+        layer_norm("context_norm", width), *at(latents, (layer_norm("latents_norm", width),)),
+        q, replace(kv, positions=None, pace=beside), replace(core, keys=None, spaced=beside), out,
+        *at(latents, (
+            Add(name="attn_residual", width=width), layer_norm("ffn_norm", width),
+            *mlp(width, inner, "gelu", gated=False), Add(name="ffn_residual", width=width),
+        )),
+    ))  # fmt: skip
+    yield Block("latents", (unapplied("latents", width, latents),))
+    yield from [block] * depth
+    own = c.size("hidden_size")
+    product = Linear(name="projector", inputs=width, outputs=own, bias=True)
+    yield Block("projector", at(latents, (product, layer_norm("projector_norm", own))))

@@ -1,4 +1,4 @@
-"""Decoders of text that attend to what an encoder of images made: TrOCR and its kin, BLIP."""
+"""Decoders of text that attend to what an encoder of images made: TrOCR and its kin, PP-FormulaNet, BLIP."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from roofline.declared.errors import InputError
 from roofline.model.checkpoints.quantization.methods import stored_precision
 from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention, cross_attention
-from roofline.model.families.blocks.encoders import tower
+from roofline.model.families.blocks.encoders import at, tower
 from roofline.model.families.blocks.feed_forward import activation, mlp
+from roofline.model.families.blocks.images.convolutions import chain, conv
 from roofline.model.families.blocks.images.sight import (
+    Map,
     Sight,
     image_model,
     over,
@@ -26,8 +28,10 @@ from roofline.model.families.blocks.images.sight import (
 from roofline.model.families.blocks.layers import layer, position_table
 from roofline.model.families.blocks.norms import layer_norm
 from roofline.model.families.blocks.sizes import Dims
+from roofline.model.families.blocks.text_heads import dense
 from roofline.model.families.image_text.clip import bert_words, contrastive_model, shared_projection
 from roofline.model.families.registry import WHOLES, complete
+from roofline.model.families.vision.maps.sam import sam_sight
 from roofline.model.model import Block, Model, Tower
 from roofline.model.modules import Activation, Add, Embedding, Linear, Modules
 
@@ -154,6 +158,23 @@ def _trocr_decoder(c: Config, d: Config, encoder: Tower, source: int) -> Model:
 
 def _mbart_decoder(c: Config, d: Config, encoder: Tower, source: int) -> Model:
     return bart_decoder(c, d, encoder, source, before=True, table=True, norm=True)
+
+
+@complete("pp_formulanet")
+def pp_formulanet(c: Config) -> Model:
+    """PP-FormulaNet (arXiv:2503.18382): SAM's images in a quarter of the rows and columns, read by mBART's decoder."""
+    seen, said = read_part(c, "vision_config"), read_part(c, "text_config")
+    sight, inner = sam_sight(seen), seen.size("post_conv_out_channels", 1024)
+    source = seen.size("decoder_hidden_size", 512)
+    mid = conv("shrink1", seen.size("post_conv_mid_channels", 512), 3, 2, norm=None)
+    shrunk, x = chain(Map(sight.width, sight.rows, sight.columns), mid, conv("shrink2", inner, 3, 2, norm=None))
+    last = at(x.positions, (dense("linear1", inner, inner), dense("linear2", inner, source)))
+    seen.mark_read("post_conv_in_channels")
+    said.mark_read("encoder_layers", "encoder_attention_heads")
+    c.mark_read("is_encoder_decoder", "tie_word_embeddings")
+    blocks = [*sight.every, Block("projector", (*shrunk, *last))]
+    encoder = tower("encoder", "source", source, blocks, x.positions, quantised=True)
+    return bart_decoder(c, said, encoder, source, before=True, table=True, norm=True)
 
 
 # -- BLIP ----------------------------------------------------------------------------------------------------------

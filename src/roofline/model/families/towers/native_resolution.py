@@ -32,7 +32,7 @@ from roofline.model.families.towers.fixed_resolution import published_siglip
 from roofline.model.families.towers.qwen_vl import glm_tower, glm_vit, qwen2_5_vl
 from roofline.model.media.images import IMAGES
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Activation, Convolution, Gate, Learned, Linear, Modules
+from roofline.model.modules import Activation, Convolution, Gate, Learned, Linear, Modules, Router
 
 
 def _norm(width: int) -> Block:
@@ -442,3 +442,25 @@ def gemma4_vision(c: Config) -> TowerStages:
     pool = at(count // square, (Linear(name="pool", inputs=count, outputs=width, tied=True),))
     c.flag("standardize")
     yield TowerStage("vision", width, (front, *[block] * layers, Block("pool", pool)), count)
+
+
+@sees(alone=("deepseek_v41_vision",))
+def deepseek_v41_vision(c: Config) -> TowerStages:
+    """DeepSeek-V4.1's tower (SGLang's deepseek_v41_vit.py): rotary layers with RMSNorm and gated SiLU."""
+    c.mark_read("rope_theta", "downsample_ratio", "max_image_tokens", "min_pixels", "max_wh_ratio")
+    v = replace(vit(c, default_act="silu"), norm=rms, gated=True, mlp_bias=False, rotary=True)
+    yield TowerStage("vision", v.width, (patches(c, v.width), *v.blocks, Block("norm", (rms("final_norm", v.width),))))
+
+
+@towers("deepseek_v41")
+def deepseek_v41_towers(outer: Config, text: Model) -> Iterator[Tower]:
+    """DeepSeek-V4.1: two products of nine neighbours; markers of images, and the router's biases for them."""
+    c = section_of(outer, "vision_config")
+    (part,), near = deepseek_v41_vision(c), c.size("downsample_ratio", 3) ** 2
+    aligner = projection("projector", (near * part.width, text.hidden, text.hidden), split=near)
+    routers = [m for block, n in text.blocks for m in block.modules * n if isinstance(m, Router)]
+    beside = Block("markers", (
+        Learned(name="markers", width=text.hidden, rows=3, applied=False),
+        *(Learned(name=f"router_bias_{i}", width=m.experts, applied=False) for i, m in enumerate(routers)),
+    ))  # fmt: skip
+    yield from streamed((part, TowerStage("projector", text.hidden, (aligner, beside))), IMAGES)
