@@ -210,3 +210,13 @@ def test_attention_that_hides_nothing_is_padded_by_no_more_keys_than_there_are()
 
     assert seconds(600.0, 512 * 512) == seconds(0.0, 512 * 512)
     assert seconds(600.0, 512 * 513 // 2) > seconds(0.0, 512 * 513 // 2)
+
+
+def test_a_lone_query_runs_the_tile_of_a_causal_mask() -> None:
+    """It sees every key whatever the mask, so that a prompt of one token is padded as one of two is: by hand."""
+    roof, c = roof_of(chip_named("gb200"), "bf16"), law.PrefillLaw(t0=0.0, fixed=0.0, tail=0.0, pad=600.0, memory=1e9)
+    sizes = {"batch": 4, "cached": 0, "heads": 16, "kv_heads": 16, "key": 64, "value": 64, "window": 0, "q": 2, "kv": 2}
+    one, two = (float(law.prefill_seconds(**sizes, new=n, chip=roof, c=c)) for n in (1, 2))
+    by_hand = 4 * 16 * 64 * (1 + 600) * 4 * 64 / (c.compute * roof.peak) * c.other  # a tile of 64 queries, 1 + 600 keys
+    assert one == pytest.approx(by_hand, rel=1e-6)
+    assert two == pytest.approx(by_hand * 601.5 / 601, rel=1e-6)

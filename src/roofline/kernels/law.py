@@ -335,7 +335,7 @@ def prefill_seconds(
 
     key, value: head sizes; q, kv: bytes per element of queries/outputs and of keys/values; window 0 = full. For other
     masks, `pairs`: query-key pairs of a sequence, and `reach`: keys that its last token sees. One that hides
-    nothing has no tile on a diagonal, so that no more than all keys are padded.
+    nothing has no tile on a diagonal, so that no more than all keys are padded; a lone query tells no mask.
     t = t0 + B/(memory·W) + √(all² + longest²),
     all = 2(key+value)·batch·heads·⌈new⌉₆₄·(pairs/new + pad)·g/(compute·P), g = (1−fixed) + fixed·128/d, d = mean head
     size; longest = the time of one block of 128 queries that sees every key, on one unit.
@@ -349,7 +349,8 @@ def prefill_seconds(
     pair = 4 * d * ((1 - c.fixed) + c.fixed * 128 / d) / (c.compute * chip.peak) * where(d == 128, 1.0, c.other)
     seen = causal_pairs(new, cached, window) if pairs is None else pairs
     keys = seen / new + c.pad * (1 + (span < total))
-    keys = where((seen >= new * total) | (c.capped > 0), least(keys, total), keys)
+    hides_nothing = (seen >= new * total) & (new > 1)
+    keys = where(hides_nothing | (c.capped > 0), least(keys, total), keys)
     work = batch * heads * padded(new, QUERY_TILE) * keys * pair
     last = least(LONG_TILE, padded(new, QUERY_TILE)) * least(total + c.pad, span + 2 * c.pad)
     longest = c.tail * last * pair * chip.units
