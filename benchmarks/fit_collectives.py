@@ -23,7 +23,7 @@ from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
 from measured_ops import Column, generation
 from roofline.hardware.named_chip import chip_named
 from roofline.kernels import collectives as laws
-from roofline.kernels.links import FILE, KNOTS, Link
+from roofline.kernels.links import FEWEST, FILE, KNOTS, Link
 
 LEAST = 8  # rows of one number of ranks without which nothing is fitted
 RIDGE = 0.02  # pull of each rise to 0, in units of one row's log error
@@ -108,7 +108,7 @@ class Fitted:
         small = self.predicted < 3 * self.alpha
         values: dict[str, float] = {}
         for name, part in (("_small", small), ("", ~small)):
-            chosen = ratio[part] if part.sum() >= 12 else ratio
+            chosen = ratio[part] if part.sum() >= FEWEST else ratio
             low, high = np.quantile(chosen, [0.1, 0.9])
             values |= {f"low{name}": min(0.99, float(low)), f"high{name}": max(1.01, float(high))}
         return values

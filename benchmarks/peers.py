@@ -24,6 +24,8 @@ from roofline.measured.accuracy.measurements import predictions
 
 PEERS = tomllib.loads(Path(__file__).with_name("peers.toml").read_text(encoding="utf-8"))
 
+GROUPS = Path(__file__).parents[1] / "docs" / "accuracy" / "groups.csv"
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -64,6 +66,17 @@ def servers(folder: Path) -> Iterator[Beside]:
             )
 
 
+def operators() -> Iterator[Beside]:
+    """LLMCompass on the operators that it measured; the project's errors are those of the accuracy page."""
+    peer = PEERS["llmcompass"]
+    with GROUPS.open(encoding="utf-8", newline="") as file:
+        whole = [g for g in csv.DictReader(file) if (g["system"], g["slice"]) == ("all", "all")]
+    each = [(int(g["rows"]), float(g["mean error"])) for g in whole if g["file"] in peer["tables"]]
+    rows = sum(n for n, _ in each)
+    error = sum(n * mean for n, mean in each) / rows
+    yield Beside("operators, fitted on here", rows, peer["name"], peer["off"], error, peer["source"])
+
+
 def _mean(errors: list[float]) -> float:
     """Mean absolute error in percent."""
     return 100 * fmean(map(abs, errors))
@@ -75,7 +88,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, help="a CSV file")
     options = parser.parse_args(argv)
-    done = [*training(options.folder), *servers(options.folder)]
+    done = [*training(options.folder), *servers(options.folder), *operators()]
     for line in done:
         print(f"{line.what}: {line.rows} rows, {line.peer} {line.error_of_peer:.1f} %, here {line.error:.1f} %")
     if options.out:

@@ -264,6 +264,12 @@ class Engine:
         )
 
     @property
+    def tried(self) -> bool:
+        """Whether times of its servers' steps were fitted on any chip; kernels alone, of no engine, are as measured."""
+        measured = {quantity for fit in self.fitted_on for quantity in fit.get("quantities", ())}
+        return self.software is None or bool(measured & {"served-tpot", "served-token"})
+
+    @property
     def keeps_step(self) -> bool:
         """Whether requests of equal length that start together stay synchronized.
 

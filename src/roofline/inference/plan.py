@@ -36,19 +36,21 @@ REMEMBERED = 2**16
 TABLE = 64
 """Token counts that are timed together when one of them is asked for; counts above TABULATED are timed alone."""
 TABULATED = 512
-DENSE, ROUTED = 0.06, 0.10
-"""Error of whole models beyond that of their kernels, as a share of a step's time, which widens the 80 % interval. It
-covers what lies between kernels and, for models with routed experts (ROUTED), loads of experts other than those
-measured. To hold 80 % of the measured batches and servers, with each model left out in turn, an interval needs 0.03 to
-0.06 of it for dense models and 0.07 to 0.12 for routed ones."""
+WHOLE = 0.06
+"""Error of whole models beyond that of their kernels, as a share of a step's time, which widens the 80 % interval: what
+lies between kernels. To hold 80 % of the measured batches and servers, with each model left out in turn, an interval
+needs 0.03 to 0.06 of it for dense models; of mixtures on servers of engines that were fitted on some 0.06, and 0.05 to
+0.09 with each engine on a chip left out (`benchmarks/fit_mixtures.py`)."""
+UNTRIED = 0.20
+"""Further error of routed experts under an engine that was never fitted on servers, whose kernels of experts nobody
+measured: vLLM and TensorRT-LLM of 2024, llama.cpp. With each engine on a chip left out 0.16 to 0.24."""
 UNEVEN = 0.12
-"""Further error, also a share of a step's time, of ranks whose experts are assumed to be loaded evenly. Balancing the
-residual load of such ranks has gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill):
-lmsys.org/blog/2026-06-26-waterfill-lplb."""
-UNSERVED = 0.45
+"""Further error of ranks whose experts are assumed to be loaded evenly. Balancing the residual load of such ranks has
+gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill): lmsys.org/blog/2026-06-26-waterfill-lplb."""
+UNSERVED = 0.40
 """That error for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
-not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out in turn,
-that takes 0.39 to 0.47 (`benchmarks/fit_uneven.py`)."""
+not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out 0.33 to
+0.46."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 
@@ -193,11 +195,12 @@ class Plan:
         if self.target.mode.name != "calibrated":
             return 0.0
         routed = [module for _, module, _ in self.rank.placed() if isinstance(module, Experts)]
-        assumed: Count = 0.0
-        uneven = UNEVEN if self.target.engine.was_served_on(self.target.chip) else UNSERVED
+        engine = self.target.engine
+        assumed: Count = 0.0 if engine.tried or not routed else UNTRIED
+        uneven = UNEVEN if engine.was_served_on(self.target.chip) else UNSERVED
         for module in routed:
             assumed = most(assumed, where(module.ranks > 1, where(module.load == 1, uneven, 0.0), 0.0))
-        return root(ROUTED**2 + assumed**2) if routed else DENSE
+        return root(WHOLE**2 + assumed**2) if routed else WHOLE
 
     @cached_property
     def entries(self) -> tuple[Placed, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 
@@ -33,6 +34,8 @@ LAUNCH = 5e-6
 """Seconds to start a collective where none was measured: an assumption, as is SHARE."""
 SHARE = 0.75
 """Share of the link's bandwidth where none was measured."""
+FEWEST = 12
+"""Rows without which those bound by latency, or by bandwidth, have the interval of all."""
 WIDER = 1.15
 """Factor on the interval for each doubling of ranks beyond those measured."""
 
@@ -107,8 +110,10 @@ def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = Non
     If the fitted rows are of `software` (or it is None), the interval is theirs; otherwise it is that across all
     releases, where others were measured.
 
-    It is wider by a tenth between the numbers of ranks measured, and by WIDER for each doubling beyond: four ranks
-    predicted from two and eight, and eight from two and four, are 8 and 15 points worse than the rows themselves.
+    Ends of few rows are moved outwards (`of_few`), those of half of the rows where both halves, bound by latency and by
+    bandwidth, have FEWEST. The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for
+    each doubling beyond: four ranks predicted from two and eight, and eight from two and four, are 8 and 15 points
+    worse than the rows themselves.
     """
     known = [float(np.log2(n)) for n in entry["ranks"]]
     log_ranks = float(np.log2(ranks))
@@ -126,12 +131,30 @@ def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = Non
     others = software is not None and "later_low" in entry and software != entry.get("release")
     names = ("low", "high", "low_small", "high_small")
     low, high, low_small, high_small = (entry[f"later_{k}" if others else k] for k in names)
+    rows = entry.get("rows")
+    if rows and not others:
+        power = of_few(rows / 2 if rows >= 2 * FEWEST else rows)
+        low, high, low_small, high_small = (end**power for end in (low, high, low_small, high_small))
     rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
     return Link(
         at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,
         "B" if grade == "A" and (doublings or ranks < entry["ranks"][0]) else grade,
         (low_small / wide, high_small * wide), (low / wide, high * wide),
     )  # fmt: skip
+
+
+@cache
+def of_few(rows: float) -> float:
+    """Power of an interval's ends, so that they hold 80 % of further rows where they hold 80 % of so many.
+
+    Between the quantiles at 10 and 90 % of n rows fall 0.8·(n − 1)/(n + 1) of further ones, for the k-th of n in order
+    is exceeded with probability 1 − k/(n + 1). The logarithms are taken to be normal.
+
+    >>> [round(of_few(n), 2) for n in (12, 25, 50, 1000)]
+    [1.3, 1.14, 1.07, 1.0]
+    """
+    held = 0.8 * (rows - 1) / (rows + 1)
+    return NormalDist().inv_cdf(0.9) / NormalDist().inv_cdf(0.5 + held / 2)
 
 
 def assumed(level: Level, steps: int) -> Link:

@@ -108,7 +108,8 @@ def draw_of(chip: Chip) -> Draw | None:
     if chip.tdp is None:
         return None
     tables = _shares()
-    s: TomlTable = {**tables["default"], **tables.get(chip.generation, {})}
+    own = tables.get(chip.generation, {})
+    s: TomlTable = {**tables["default"], **tables.get(own.get("like", ""), {}), **own}
     idle = chip.idle if chip.idle is not None else IDLE_SHARE * chip.tdp
     kernel = max(idle, s["running"] * chip.tdp)
     slow = {unit: chip.locked**3 if unit in CORES else 1.0 for unit in UNITS}

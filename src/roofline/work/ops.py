@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from roofline.declared.numbers.maths import Count
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable
@@ -150,6 +152,11 @@ class Attend(Op):
     keys_per_value: int = 1
     picks: int = 0
     absorbed: int = 0
+
+    @property
+    def unmasked(self) -> bool:
+        """Whether a token also sees the tokens after it, as in an encoder: two tokens make four pairs, not three."""
+        return bool(np.all(self.pairs_of(Queries(0, 2)) == 4))
 
     @property
     def kv_width(self) -> Count:
