@@ -7,9 +7,10 @@ Each FILE has rows of `model`, `scenario`, `accelerator`, `num_accelerators` and
 product catalogue (mlcommons.org/2026/02/vlm-inference-shopify): a picture of a product and its words become a record.
 Neither the size of the pictures nor the length of the words is published. One assumption stands for both, `TASK`: a
 picture as Shopify recommends it for products, 2,048 pixels square (help.shopify.com, "Product media types"), and a page
-of words. Nothing is fitted. `--sizes` shows which other sizes would be within 25 %: the largest term is the picture,
-whose tower and tokens grow with its area. A submission is the best of replicas of 1 to 8 chips, and of data-parallel attention with
+of words. Nothing is fitted. A submission is the best of replicas of 1 to 8 chips, and of data-parallel attention with
 experts spread over all chips.
+
+`--sizes` shows the error for other sizes. The picture is the largest term: its tower and tokens grow with its area.
 """
 
 from __future__ import annotations
