@@ -64,9 +64,12 @@ def _kinds(inside: Config, layers: int) -> list[str]:
 
 def _delta(c: Config, inside: Config, width: int) -> Modules:
     """Kimi Delta Attention from the keys in `linear_attn_config`, or from the flat ones of transformers."""
-    heads = inside.size("num_heads", None) or c.size("linear_num_heads", 32)
-    dim = inside.size("head_dim", None) or c.size("linear_head_dim", 128)
-    kernel = inside.size("short_conv_kernel_size", None) or c.size("linear_conv_kernel_dim", 4)
+
+    def own(key: str, flat: str, default: int) -> int:
+        return inside.size(key) if inside.has(key) else c.size(flat, default)
+
+    heads, dim = own("num_heads", "linear_num_heads", 32), own("head_dim", "linear_head_dim", 128)
+    kernel = own("short_conv_kernel_size", "linear_conv_kernel_dim", 4)
     return kimi_delta(width, heads, dim, kernel, narrow_gate=not inside.flag("use_full_rank_gate"))
 
 
