@@ -28,7 +28,7 @@ MIMO: dict[str, Any] = {
     "v_head_dim": 128, "vocab_size": 152576,
     "quantization_config": {
         "activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [128, 128],
-        "ignored_layers": [f"model.layers.{i}.self_attn.o_proj" for i in range(70)] + ["model.decoder.self_attn.o_proj"],
+        "ignored_layers": [f"model.{at}.self_attn.o_proj" for at in (*(f"layers.{i}" for i in range(70)), "decoder")],
     },
 }  # fmt: skip
 SPARSE = [0] * 3 + [1] * 57
