@@ -5,6 +5,8 @@ Configs have the published sizes; totals are those of the checkpoints' tensors.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +63,15 @@ SHARES: dict[str, tuple[str | dict[str, Any], int, float]] = {
     "Qwen3.5-27B": ("Qwen/Qwen3.5-27B", 27_356_728_560, 98.3),
     "medgemma-27B": (MEDGEMMA, 27_432_406_640, 98.5),
 }
+
+
+def test_text_of_a_published_checkpoint_with_remote_code() -> None:
+    """LocateAnything-3B: its language model is 80.6 % of the index of a copy, which has the tied head a second time."""
+    pairs = json.loads(Path(__file__).with_name("index_corpus.json").read_text())["pairs"]
+    pair = pairs["oguzaybilir/LocateAnything-3B-FineTuning"]
+    whole, text = rl.load(pair["config"]), rl.load(pair["config"], text_only=True)
+    assert 100 * text.weight_bytes() / pair["total_size"] == pytest.approx(80.6, abs=0.05)
+    assert whole.weight_bytes() == pytest.approx(pair["total_size"] - sum(pair["beside"].values()), rel=1e-3)
 
 
 @pytest.mark.parametrize("name", SHARES)

@@ -205,3 +205,31 @@ def test_pi0(words: int) -> None:
     for tower in ours.towers:
         step = step.reading(tower.stream, tower.positions or 1)
     assert rl.analyze(ours, step, counting="torch").flops == _flops(torch, lambda: made(**given))
+
+
+@pytest.mark.parametrize("columns", [80, 801])
+def test_nemotron_transcribe_hears(columns: int) -> None:
+    """Two encoders of the same columns, of a recording within a chunk."""
+    torch, transformers = real_code()
+    code = importlib.import_module("transformers.models.nemotron3_5_transcribe.modeling_nemotron3_5_transcribe")
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_mel_bins": 16}
+    who = {
+        "model_type": "nemotron3_diarization", "chunk_length": 500, "chunk_left_context": 50,
+        "chunk_right_context": 50, "fifo_length": 40, "streaming_config": {"num_speakers": 4},
+        "audio_config": {"hidden_size": 32, "intermediate_size": 48, **sizes},
+        "head_config": {"hidden_size": 24, "audio_hidden_size": 32, "num_speakers": 4},
+    }  # fmt: skip
+    audio = transformers.CONFIG_MAPPING["nemotron3_5_transcribe_audio"](
+        asr_config={"hidden_size": 64, "intermediate_size": 96, **sizes}, diarization_config=who
+    )
+    whole = transformers.CONFIG_MAPPING["nemo_speechlm"](audio_config=audio)
+    frames = -(-columns // 8)
+    made = code.Nemotron3_5TranscribeAudioModel._from_config(audio, attn_implementation="eager").eval()
+    ours = rl.load(_config(whole), inputs=Inputs(spectra=columns))
+    parts = ours.parameters_by_tower()
+    assert parts["audio"] == sum(p.numel() for p in made.asr_encoder.parameters())
+    assert parts["diarization"] == sum(p.numel() for p in made.diarization_model.parameters())
+    heard = ours.alone("sound")
+    counted = rl.analyze(heard, read_whole(1, heard.positions or 1), counting="torch").flops
+    projector = 2 * frames * 64 * ours.hidden
+    assert counted - projector == _flops(torch, lambda: made(torch.zeros(1, 8 * frames, 16)))

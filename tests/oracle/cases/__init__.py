@@ -28,6 +28,7 @@ WITHOUT_CASE = {
     ),
     "joyai_llm_flash": ("deepseek_v3", "the code comes with the checkpoint; mlx-lm reads the type as DeepSeek-V3"),
     "kimi_k2": ("deepseek_v3", "the code comes with the checkpoint; the catalog holds Kimi K2's published total"),
+    "mimo_v2": ("mimo_v2_flash", "the code comes with the checkpoint; test_published_tensors.py has its bytes"),
     "telechat3": ("llama", "the code comes with the checkpoint; mlx-lm's telechat3.py is Llama"),
     "youtu_llm": ("youtu", "the type's name in mlx-lm"),
 }

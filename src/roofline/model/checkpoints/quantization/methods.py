@@ -246,6 +246,14 @@ def _mxfp4(q: Config) -> Scheme:
     return Scheme(_spared(q), FORMATS["mxfp4"], covers=frozenset({"experts"}))
 
 
+@method("mxfp8")
+def _mxfp8(q: Config) -> Scheme:
+    """FP8 with an 8-bit scale for 32 values of a row, as the published MiniMax-M3-MXFP8."""
+    if q.value("weight_block_size", [1, 32])[1] != [1, 32]:
+        raise q.error("weight_block_size", "[1, 32]")
+    return _all_but_spared(q, FORMATS["mxfp8"])
+
+
 @method("fp_quant")
 def _fp_quant(q: Config) -> Scheme:
     return _all_but_spared(q, FORMATS[q.text("forward_dtype", "mxfp4", ("mxfp4", "nvfp4"))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from roofline.model.configs.config import Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.feed_forward import activation
 from roofline.model.families.blocks.images.vision import (
     TowerStage,
@@ -156,3 +156,34 @@ def kimi_k25(outer: Config, text: Model) -> Iterator[Tower]:
     width = vision.width
     norm = layer_norm("merger_norm", outer.size("projection_hidden_size", width))
     yield from streamed((vision, merger(width, four, text.hidden, norm)), IMAGES)
+
+
+@towers("kimi_k3")
+def kimi_k3(outer: Config, text: Model) -> Iterator[Tower]:
+    """Kimi-K3 (SGLang's kimi_k3_vl.py): MoonViT with wider heads, RMSNorm and no biases, and two products of four."""
+    if not outer.has("vision_config"):
+        return
+    c = section_of(outer, "vision_config")
+    c.mark_read(*_KIMI_K3)
+    (down, across), act = sides(c, "merge_kernel_size", 2), activation(c, "activation_func", "gelu_pytorch_tanh")
+    width, heads, inner = c.size("vt_hidden_size"), c.size("vt_num_attention_heads"), c.size("vt_intermediate_size")
+    v = Vit(
+        c.size("vt_num_hidden_layers", most=MOST_LAYERS), width, heads, inner, act, norm=rms, bias=False,
+        out_bias=False, mlp_bias=False, rotary=True, head_dim=c.size("qkv_hidden_size", width) // heads,
+    )  # fmt: skip
+    rows = c.size("init_pos_emb_height", 64) * c.size("init_pos_emb_width", 64)
+    front = patches(c, width, bias=c.flag("patch_embed_proj_bias", False), after=(position_rows(width, rows),))
+    four = down * across
+    sizes = (four * width, four * width, text.hidden)
+    project = projection("projector", sizes, act=activation(c, "projector_hidden_act", "gelu"), bias=False, split=four)
+    last = replace(rms("projector_norm", text.hidden), split=four)
+    yield from streamed((
+        TowerStage("vision", width, (front, *v.blocks, Block("norm", (rms("final_norm", width),)))),
+        TowerStage("projector", text.hidden, (project, Block("projector norm", (last,)))),
+    ), IMAGES)  # fmt: skip
+
+
+_KIMI_K3 = """
+    attn_bias linear_bias merge_type mlp_type mm_hidden_size mm_projector_type norm_type pos_emb_interpolation_mode
+    pos_emb_type init_pos_emb_time projector_ln_eps text_hidden_size
+""".split()

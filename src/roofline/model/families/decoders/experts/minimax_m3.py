@@ -41,8 +41,8 @@ def minimax_m3(c: Config) -> Model:
 
 def _indexing(c: Config, key: str, older: str, default: int) -> int:
     """A size of the indexer; the key in `sparse_attention_config` takes precedence over the flat one."""
-    size: int = c.section("sparse_attention_config").size(older, c.size(key, default))
-    return size
+    inside = c.section("sparse_attention_config")
+    return inside.size(older) if inside.has(older) else c.size(key, default)
 
 
 def _picked(c: Config, d: Dims, full: Modules, rope: int) -> Modules:
@@ -55,8 +55,7 @@ def _picked(c: Config, d: Dims, full: Modules, rope: int) -> Modules:
         _indexing(c, "index_block_size", "sparse_block_size", 128),
         _indexing(c, "index_topk_blocks", "sparse_topk_blocks", 16),
     )
-    c.size("index_local_blocks", 1)
-    c.section("sparse_attention_config").mark_read("sparse_local_block")
+    _indexing(c, "index_local_blocks", "sparse_local_block", 1)
     indexer = (
         replicated_product("index_q_proj", d.width, heads * dim),
         replicated_product("index_k_proj", d.width, dim),

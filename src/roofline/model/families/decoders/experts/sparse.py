@@ -71,12 +71,12 @@ def afmoe(c: Config) -> Model:
     return causal_lm(c, d.width, stack(d.width, mixers, dense, experts=experts, sparse=sparse, after=True))
 
 
-@family("mimo_v2_flash")
+@family("mimo_v2_flash", "mimo_v2")
 def mimo_v2_flash(c: Config) -> Model:
-    """MiMo-V2-Flash (arXiv:2601.02780): five sliding layers, with sinks and twice the key heads, to one full."""
+    """MiMo-V2-Flash (arXiv:2601.02780) and V2.5: sliding layers with sinks, between full ones at a list's places."""
     if c.has("sliding_window_size"):
         c = c.with_values(sliding_window=c.size("sliding_window_size") + 1)
-    c.mark_read("swa_rope_theta", "attention_chunk_size")
+    c.mark_read("swa_rope_theta", "attention_chunk_size", "layernorm_epsilon", "attention_projection_layout")
     if c.size("n_shared_experts", 0, least=0):
         c.note(f"{c.field('n_shared_experts')} was not used: this architecture has no shared experts")
     c = c.with_values(n_shared_experts=0)

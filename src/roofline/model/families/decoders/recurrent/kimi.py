@@ -64,14 +64,20 @@ def _kinds(inside: Config, layers: int) -> list[str]:
 
 def _delta(c: Config, inside: Config, width: int) -> Modules:
     """Kimi Delta Attention from the keys in `linear_attn_config`, or from the flat ones of transformers."""
-    heads = inside.size("num_heads", c.size("linear_num_heads", 32))
-    dim = inside.size("head_dim", c.size("linear_head_dim", 128))
-    kernel = inside.size("short_conv_kernel_size", c.size("linear_conv_kernel_dim", 4))
+
+    def own(key: str, flat: str, default: int) -> int:
+        return inside.size(key) if inside.has(key) else c.size(flat, default)
+
+    heads, dim = own("num_heads", "linear_num_heads", 32), own("head_dim", "linear_head_dim", 128)
+    kernel = own("short_conv_kernel_size", "linear_conv_kernel_dim", 4)
     return kimi_delta(width, heads, dim, kernel, narrow_gate=not inside.flag("use_full_rank_gate"))
 
 
 def _experts(c: Config, width: int) -> Modules:
-    """Experts with shared ones; the routed ones on a narrower hidden state if `routed_expert_hidden_size` is set."""
+    """Experts with shared ones; the routed ones on a narrower hidden state if `routed_expert_hidden_size` is set.
+
+    The products to and from it stay in 16 bits, though K3's list of what is not quantised leaves them out.
+    """
     router, routed, *rest = fine_moe(c, width)
     latent, normed = c.size("routed_expert_hidden_size", None), c.flag("latent_moe_use_norm")
     if latent is None:
@@ -79,10 +85,10 @@ def _experts(c: Config, width: int) -> Modules:
     assert isinstance(routed, Experts)
     return (
         router,
-        Linear(name="experts_in_proj", inputs=width, outputs=latent),
+        Linear(name="experts_in_proj", inputs=width, outputs=latent, part="other"),
         replace(routed, hidden=latent),
         *((rms("experts_norm", latent),) if normed else ()),
-        Linear(name="experts_out_proj", inputs=latent, outputs=width),
+        Linear(name="experts_out_proj", inputs=latent, outputs=width, part="other"),
         *rest,
     )
 
