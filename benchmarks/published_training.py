@@ -3,14 +3,17 @@
     python benchmarks/published_training.py [WORD]
 
 For each run, or those whose paper or label has the word: whether its layout is among those that the search looks at for
-its stack, whether it fits, the seconds that are predicted for it and for the best of the search, and what the best
-does otherwise. Formats, loss, attention and overlap are the run's; layout, micro-batch, schedule and recomputation are
-free. Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the FLOPs of a step.
+its stack, whether it fits, the seconds that are predicted for it and for the best of the search. Where the best is
+faster by more than a tenth: what it exploits, one after the other, with the seconds after each. Where the run does not
+fit: its fullest rank by bytes. Formats, loss, attention and overlap are the run's; layout, micro-batch, schedule and
+recomputation are free. Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the
+FLOPs of a step. At the end: how many are within a tenth, and what saves most in the others.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -90,11 +93,12 @@ def _megatron() -> Iterator[PublishedRun]:
     for hidden, layers, heads, tp, pp, chips, batch, tflops in SC21:
         seconds = gpt_flops(batch, layers, hidden) / (1e12 * tflops * chips)
         layout = f"tp={tp},pp={pp},dp={chips // (tp * pp)}"
+        chunks = [n for n in range(1, layers // pp + 1) if layers // pp % n == 0] if pp > 1 else [1]
         yield PublishedRun(
             "SC21", f"{hidden} x {layers} on {chips}", seconds, gpt(hidden, layers, heads), batch, 2048,
             {**usual, "on": f"{chips // 8}xdgx-a100", "layout": layout, "overlap": "pp"},
-            "the fastest micro-batch of 1, 2, 4 and 8 that divides and fits; 1F1B without chunks",
-            {"micro_batch": (1, 2, 4, 8)},
+            "§5.1: interleaved; the fastest chunks and micro-batch of 1, 2, 4 and 8 that divide and fit",
+            {"micro_batch": (1, 2, 4, 8), "layout": tuple(f"{layout},vp={n}" for n in chunks)},
         )  # fmt: skip
     for name, chips, hidden, layers, heads, layout, batch, micro, *both in KORTHIKANTI:
         for again, seconds in zip(("full", "selective"), both, strict=True):
@@ -188,7 +192,7 @@ def best(run: PublishedRun) -> Any:
     for values in product(*run.choices.values()):
         chosen = dict(zip(run.choices, values, strict=True))
         try:
-            estimates.append(rl.train(run.model, batch=run.batch, tokens=run.tokens, **run.settings, **chosen))
+            estimates.append(rl.train(run.model, batch=run.batch, tokens=run.tokens, **{**run.settings, **chosen}))
         except InputError:
             if not run.choices:
                 raise
@@ -202,18 +206,61 @@ NEAR = 0.10
 """Share by which the best may be faster before it is said what it does otherwise."""
 
 
-def parts_of(e: Any) -> dict[str, float]:
-    """Seconds of a step on its slowest stage: ops by phase, and everything else."""
-    d = rl.breakdown(e)
-    return {**d.phases, **d.rest}
+@dataclass(frozen=True)
+class Exploit:
+    """What the best plan does otherwise, with the seconds of a step that does this and all before it, and whether it
+    fits; None where that step is not possible."""
+
+    kind: str
+    what: str
+    seconds: float | None
+    fits: bool = False
+
+    @property
+    def text(self) -> str:
+        """It and its seconds."""
+        after = "not possible" if self.seconds is None else f"{self.seconds:.2f} s{'' if self.fits else ' (too large)'}"
+        return f"{self.what}: {after}"
 
 
-def saved(theirs: Any, best: Any) -> str:
-    """Where the best plan's time differs from a published one's: the three largest differences, in seconds."""
-    ours, published = parts_of(best), parts_of(theirs)
-    moved = {name: ours.get(name, 0.0) - published.get(name, 0.0) for name in {**published, **ours}}
-    most = sorted(moved, key=lambda name: -abs(moved[name]))[:3]
-    return ", ".join(f"{name} {published.get(name, 0.0):.2f} → {ours.get(name, 0.0):.2f} s" for name in most)
+def exploits(run: PublishedRun, theirs: Any, best: Any) -> Iterator[Exploit]:
+    """From a published run to the best plan: sequence parallelism, ZeRO stage, recomputation, then its degrees."""
+    chosen: dict[str, Any] = {
+        "layout": theirs.deployment.layout, "micro_batch": theirs.step.micro_batch, "schedule": theirs.schedule,
+        "recompute": theirs.step.recompute, "recompute_layers": theirs.step.recompute_layers,
+    }  # fmt: skip
+    own, aim = theirs.deployment.layout, best.spread
+    moves: list[tuple[str, str, dict[str, Any]]] = []
+    if own.tp > 1 and not own.sp:
+        own = replace(own, sp=True)
+        moves.append(("sequence parallelism", "sequence parallelism", {"layout": own}))
+    if own.zero != aim.zero or own.shard != aim.shard:
+        own = replace(own, zero=aim.zero, shard=aim.shard)
+        moves.append(("ZeRO", f"ZeRO-{aim.zero}", {"layout": own}))
+    if best.recompute != theirs.recompute:
+        again = {"recompute": best.estimate.step.recompute, "recompute_layers": None}
+        moves.append(("recomputation", f"recompute {best.recompute.strip(',')}", again))
+    rest = {"layout": aim, "micro_batch": best.micro_batch, "schedule": best.schedule}
+    if own != aim or chosen["micro_batch"] != best.micro_batch:
+        moves.append(("degrees", f"{best.layout}, mb {best.micro_batch}, {best.schedule}", rest))
+    kept = {name: value for name, value in run.settings.items() if name not in CHOSEN}
+    for kind, what, changes in moves:
+        chosen |= changes
+        try:
+            e = rl.train(run.model, batch=run.batch, tokens=run.tokens, **kept, **chosen)
+            yield Exploit(kind, what, float(e.time), bool(e.fits))
+        except InputError:
+            yield Exploit(kind, what, None)
+
+
+def by_bytes(e: Any) -> str:
+    """The fullest rank of a run, by term."""
+    most = e.fullest
+    terms = ("weights", "gradients", "optimizer", "activations", "working", "context")
+    text = ", ".join(f"{name} {float(getattr(most, name)) / 1e9:.1f}" for name in terms)
+    free = float(most.reserved - most.allocated) / 1e9
+    each = f"{float(most.activations / most.each):.1f} micro-batches of {float(most.each) / 1e9:.2f}"
+    return f"GB: {text}, unused by the allocator {free:.1f}; {each} in flight"
 
 
 @dataclass(frozen=True)
@@ -233,22 +280,35 @@ class Ranked:
     there: bool
 
     @property
-    def again(self) -> Any:
-        """The estimate of the best plan."""
-        run, b = self.run, self.best
-        kept = {name: value for name, value in run.settings.items() if name not in CHOSEN}
-        chosen = {"layout": b.spread, "micro_batch": b.micro_batch, "schedule": b.schedule, "recompute": b.recompute}
-        return rl.train(run.model, batch=run.batch, tokens=run.tokens, **kept, **chosen)
+    def gap(self) -> float:
+        """Share by which the best is faster."""
+        return float(self.theirs.time) / float(self.best.seconds) - 1
+
+    @property
+    def exploits(self) -> tuple[Exploit, ...]:
+        """What a best plan that is faster by more than a tenth does otherwise."""
+        return tuple(exploits(self.run, self.theirs, self.best)) if self.gap > NEAR else ()
+
+    @property
+    def most(self) -> str:
+        """The kind of exploit that saves most."""
+        seconds, savings = float(self.theirs.time), Counter[str]()
+        for one in self.exploits:
+            if one.seconds is not None:
+                savings[one.kind] = seconds - one.seconds
+                seconds = one.seconds
+        return savings.most_common(1)[0][0]
 
     @property
     def line(self) -> str:
         """One line of text."""
         e, b = self.theirs, self.best
-        gap = float(e.time) / b.seconds - 1
-        words = "" if self.there else "; not among them" if e.fits else f"; does not fit, {_missing(e):.0f} GB missing"
-        other = f"; best: {_plan(b)}: {saved(e, self.again)}" if abs(gap) > NEAR else ""
+        words = (
+            "" if self.there else "; not among them" if e.fits else f"; {_missing(e):.0f} GB too large, {by_bytes(e)}"
+        )
+        other = "".join(f"; + {one.text}" for one in self.exploits)
         own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
-        times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * gap:+.0f} %)"
+        times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * self.gap:+.0f} %)"
         if self.alike:
             times += f", with its ZeRO stage and recomputation {self.alike.seconds:.2f} ({_plan(self.alike)})"
         place = f"{self.faster:,} of {self.plans:,} faster{words}{other}"
@@ -285,8 +345,20 @@ def _bare(layout: str, micro_batch: int, schedule: str, again: str) -> tuple[str
     return layout.replace(", sp", ""), micro_batch, schedule, again
 
 
-if __name__ == "__main__":
+def main(word: str = "") -> None:
+    """Prints a line for each run, and the counts."""
+    places: list[Ranked] = []
     for one in published():
-        if not sys.argv[1:] or sys.argv[1] in f"{one.paper} {one.label}":
+        if word in f"{one.paper} {one.label}":
             place = ranked(one)
             print(place if isinstance(place, str) else place.line, flush=True)
+            places += [] if isinstance(place, str) else [place]
+    causes = Counter(place.most for place in places if place.gap > NEAR)
+    far = ", ".join(f"{kind} {number}" for kind, number in causes.most_common())
+    larger = sum(not place.theirs.fits for place in places)
+    print(f"{len(places)} runs: {sum(p.gap <= NEAR for p in places)} within a tenth of the best, {larger} do not fit")
+    print(f"what saves most in the others: {far}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

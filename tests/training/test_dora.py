@@ -62,6 +62,19 @@ def test_it_costs_what_is_by_hand_under_every_layout(layout: str) -> None:
     assert again.memory.total < dora.memory.total
 
 
+def test_ranks_with_a_part_of_each_row_add_up_their_squares() -> None:
+    """An all-reduce of one bf16 value a row for o_proj and down_proj, cut by inputs, in each forward pass alone."""
+    sent = {}
+    for tp in (1, 8):
+        ranked = rl.shard(with_lora(LLAMA, RANK, magnitudes=True), f"tp={tp}")
+        ops = rl.analyze(ranked, rl.training(1, 2048)).ops
+        sent[tp] = {op.name: (op.op.elements, op.layers) for op in ops if op.name.endswith("_dora_reduce")}
+    assert sent[1] == {}
+    assert sent[8] == dict.fromkeys(("o_proj_dora_reduce", "down_proj_dora_reduce"), (4096, 32))
+    exposed = [rl.train(LLAMA, layout="tp=8,dp=1", dora=dora, **GIVEN).exposed["tp"] for dora in (False, True)]
+    assert 16 * 64 * 2e-6 < exposed[1] - exposed[0] < 16 * 64 * 5e-5  # latency of 64 small all-reduces a micro-batch
+
+
 def test_larger_micro_batches_have_fewer_norms() -> None:
     small, large = (rl.train(LLAMA, layout="dp=8,zero=3", dora=True, micro_batch=n, **GIVEN) for n in (1, 2))
     products = 32 * sum(2 * RANK * a * b for a, b in SHAPES.values())

@@ -397,12 +397,12 @@ def _linear(l: m.Linear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module
 
 @SHARDING.of(m.Magnitude)
 def _magnitude(d: m.Magnitude, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """A rank has the magnitudes of its own outputs, or the part of each row that it holds, of which it sends one value
-    a row: that is not counted."""
+    """A rank has the magnitudes of its own outputs, or a part of each row, whose sum of squares it shares."""
     if d.cut == "none":
         return (on_every_rank(d, rank),), stream
-    side = "outputs" if d.cut == "columns" else "inputs"
-    return (cut(d, rank, lambda d, r, what: {side: getattr(d, side) // r.layout.tp}),), stream
+    if d.cut == "columns":
+        return (cut(d, rank, lambda d, r, what: {"outputs": d.outputs // r.layout.tp}),), stream
+    return (cut(d, rank, lambda d, r, what: {"inputs": d.inputs // r.layout.tp, "sharers": r.layout.tp}),), stream
 
 
 @SHARDING.of(m.ExpertLinear)

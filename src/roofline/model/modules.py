@@ -607,7 +607,8 @@ class Magnitude(Module):
     """A learned scale of each output of an adapted linear layer, over the norm of its row (DoRA, arXiv:2402.09353).
 
     y = m ⊙ (W·x + B·A·x) / ‖W + B·A‖, a norm over the inputs. W [outputs, inputs] is frozen, B [outputs, rank], A
-    [rank, inputs]; `part` and `cut` are those of the layer.
+    [rank, inputs]; `part` and `cut` are those of the layer. `sharers`: tensor-parallel ranks, each with a part of every
+    row.
     """
 
     inputs: int
@@ -615,6 +616,7 @@ class Magnitude(Module):
     rank: int
     part: Part = "ffn"
     cut: Cut = "none"
+    sharers: Count = 1
 
     @property
     def parameters(self) -> int:

@@ -26,6 +26,7 @@ from roofline.layout.shard import handing, pipeline
 from roofline.model.model import Model
 from roofline.model.modules import Experts
 from roofline.training.host import to_host
+from roofline.training.layouts.degrees import MicroBatches
 from roofline.training.memory.memory import two_ended
 from roofline.training.memory.saved_activations import LayerBytes, kept_of, layer_bytes, layers_away
 from roofline.training.pipeline.schedule import StageTimes, length, side_by_side
@@ -260,11 +261,13 @@ def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, c
     return Span(floor, expected, busy.low * scale, busy.high * scale).resting_on(floor)
 
 
-def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sections, Mapping[int, LayerBytes]]:
+def timed_sections(
+    asked: Setup, micro: Training, layers: Model, among: MicroBatches | None = None
+) -> tuple[Sections, Mapping[int, LayerBytes]]:
     """Times of a micro-batch by section, and the bytes that each block keeps, by the identity of the block in `layers`.
 
     For arrays every distinct micro-batch is computed once: numbers of replicas and micro-batches do not change a
-    micro-batch, except through the distance to the next stage.
+    micro-batch, except through the distance to the next stage. `among`: those of a whole search, computed at once.
     """
     layout = asked.layout
     capacity = layout.capacity if layout.capacity is not None else 0
@@ -272,12 +275,14 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
         layout.tp, layout.cp, layout.ep, layout.expert_tp, layout.imbalance, capacity, micro.tokens_each, micro.batch,
     )  # fmt: skip
     columns = [v for v in numbers if is_array(v)]
-    alike = distinct(columns) if columns else None
+    alike = distinct(columns) if columns and among is None else None
 
     def few(value: Count) -> Count:
         return value if alike is None or not is_array(value) else alike.take(value)
 
     tp, cp, ep, etp, imbalance, capacity, tokens, batch = map(few, numbers)
+    if among is not None:
+        tp, cp, ep, etp, batch = among.tp, among.cp, among.ep, among.etp, among.micro
     alone = replace(
         layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=imbalance, shard=None, zero=0, pp=1, vp=1,
         capacity=None if layout.capacity is None else capacity, stages=(),
@@ -285,9 +290,10 @@ def timed_sections(asked: Setup, micro: Training, layers: Model) -> tuple[Sectio
     step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
     totals, kept = _sections_of(asked, step, alone)
 
-    if alike is not None:
-        totals = {key: t.at(alike.index) for key, t in totals.items()}
-        kept = [k.at(alike.index) for k in kept]
+    index = among.index if among is not None else None if alike is None else alike.index
+    if index is not None:
+        totals = {key: t.at(index) for key, t in totals.items()}
+        kept = [k.at(index) for k in kept]
     sections = Sections({**totals, **Plan(handing(layers), asked.target).totals(micro, by_pass)})
     blocks = [block for block, _ in layers.blocks]
     known = {id(block): k for block, k in zip(blocks, kept, strict=False)}

@@ -676,7 +676,8 @@ def _learned(l: m.Learned, step: Step) -> Iterator[o.Op]:
 def _magnitude(d: m.Magnitude, step: Step) -> Iterator[o.Op]:
     """B·A and the norm of each row of W + B·A, however many tokens; then the scale of each output.
 
-    The norm is a constant to the gradient (§4.3), so that neither is differentiated. The scale reads W·x and B·A·x, and
+    Ranks with a part of each row add up their squares, one value a row (`linalg.vector_norm` of PyTorch's DTensor). The
+    norm is a constant to the gradient (§4.3), so that neither is differentiated. The scale reads W·x and B·A·x, and
     keeps both for the gradient of the magnitudes (PEFT, tuners/lora/dora.py, `DoraLinearLayer.forward`).
     """
     matrix, moved = d.inputs * d.outputs, d.outputs * step.tokens
@@ -688,6 +689,10 @@ def _magnitude(d: m.Magnitude, step: Step) -> Iterator[o.Op]:
         name=f"{d.name}_norm", part=d.part, rows=d.outputs, width=d.inputs, center=False, scaled=False, shifted=False,
         weight=matrix, input=matrix + d.outputs, output=d.outputs, detached=True,
     )  # fmt: skip
+    if some(d.sharers > 1):
+        yield o.Communicate(
+            name=f"{d.name}_reduce", collective="all_reduce", elements=d.outputs, ranks=d.sharers, detached=True
+        )
     yield o.Scale(name=d.name, elements=moved, gates=0, vector=d.outputs, input=2 * moved, output=moved)
 
 

@@ -27,7 +27,14 @@ from roofline.layout.layout import Layout
 from roofline.model.model import Model
 from roofline.training.arrays import TrainingFamily, family_of
 from roofline.training.estimate import TrainingEstimate, TrainingSetup
-from roofline.training.layouts.degrees import DegreePoints, chunk_numbers, degree_points, stage_numbers, takes
+from roofline.training.layouts.degrees import (
+    DegreePoints,
+    chunk_numbers,
+    degree_points,
+    stage_numbers,
+    takes,
+    with_micro_batches,
+)
 from roofline.training.memory.memo import Shared
 from roofline.training.pipeline.schedule import takes_chunks
 from roofline.work.ops import Activate, Normalise
@@ -101,10 +108,11 @@ class Candidates:
 
     def pieces(self) -> Iterator[tuple[int, str | Recipe | None, DegreePoints, tuple[int, ...]]]:
         """Pipeline stages, a recipe, at most `PIECE` points and their ZeRO stages, few pipeline stages first."""
-        for pp in stage_numbers(self.model, max(self.sizes)):
-            ranks = [n // pp for n in self.sizes if n % pp == 0]
-            every = degree_points(self.model, self.on, ranks, self.work, self.micros)
-            for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, every)):
+        stages = stage_numbers(self.model, max(self.sizes))
+        ranks = [[n // pp for n in self.sizes if n % pp == 0] for pp in stages]
+        every = [degree_points(self.model, self.on, some, self.work, self.micros) for some in ranks]
+        for pp, divided in zip(stages, with_micro_batches(every), strict=True):
+            for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, divided)):
                 for start in range(0, len(points), PIECE):
                     yield pp, recipe, points.where(slice(start, start + PIECE)), zeros
 
@@ -129,7 +137,8 @@ class Candidates:
                     continue
                 if not kept.any():
                     continue
-                common = shared.setdefault(SCHEDULED if some is points and order in SCHEDULED else order, Shared())
+                together = SCHEDULED if some is points and order in SCHEDULED else order
+                common = shared.setdefault(together, Shared(some.among))
                 for part, family in _families(asking, alike, left_out, common, goal):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
@@ -229,7 +238,8 @@ def first_of(
 def _families(
     asking: Asking, alike: Alike, left_out: Counter[str], beside: Shared, goal: Goal | None
 ) -> Iterator[tuple[Alike, TrainingFamily]]:
-    """Evaluate the legal points, by halving around points that are not legal."""
+    """Evaluate the legal points, by halving around points that are not legal; one of the whole search's micro-batches
+    may be so too."""
     points, (pp, vp) = alike.points, alike.pipeline
     layout = points.layout(pp, vp, alike.zeros[0])
     chosen = {"layout": layout, "micro_batch": points.micro, "schedule": alike.schedule}
@@ -238,8 +248,9 @@ def _families(
         asked = [asking({**chosen, "recompute": again}, beside) for again in alike.recomputed]
         yield alike, family_of(beside, asked, alike.zeros, len(points), goal)
     except InputError as error:
-        if len(alike) == 1:
+        alone = points.among is None
+        if alone and len(alike) == 1:
             left_out[error.field] += 1
             return
-        for part in alike.halves():
+        for part in alike.halves() if alone else (replace(alike, points=replace(points, among=None)),):
             yield from _families(asking, part, left_out, beside if part.points is points else Shared(), goal)

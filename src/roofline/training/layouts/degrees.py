@@ -21,9 +21,27 @@ MOST_CHUNKS = 20
 """Maximum chunks per stage."""
 
 
+@dataclass(frozen=True, eq=False)
+class MicroBatches:
+    """Micro-batches of all points of a search, each once: the degrees that its layers see, and its sequences.
+
+    `index`: for each of some points the number of its micro-batch.
+    """
+
+    tp: Array
+    cp: Array
+    ep: Array
+    etp: Array
+    micro: Array
+    index: Array
+
+
 @dataclass(frozen=True)
 class DegreePoints:
-    """Degrees and micro-batch sizes as arrays; `shard`: how many replicas share one set of weights, None for all."""
+    """Degrees and micro-batch sizes as arrays; `shard`: how many replicas share one set of weights, None for all.
+
+    `among`: the micro-batches of the whole search; None where points stand alone.
+    """
 
     tp: Array
     cp: Array
@@ -32,6 +50,7 @@ class DegreePoints:
     etp: Array
     micro: Array
     shard: int | None = None
+    among: MicroBatches | None = None
 
     def __len__(self) -> int:
         return len(self.tp)
@@ -54,7 +73,8 @@ class DegreePoints:
     def where(self, kept: Array | slice) -> DegreePoints:
         """A selection of points."""
         tp, cp, dp, ep, etp, micro = (v[kept] for v in (self.tp, self.cp, self.dp, self.ep, self.etp, self.micro))
-        return DegreePoints(tp, cp, dp, ep, etp, micro, self.shard)
+        among = self.among and replace(self.among, index=self.among.index[kept])
+        return DegreePoints(tp, cp, dp, ep, etp, micro, self.shard, among)
 
     def sharing(self, ranks: int) -> DegreePoints:
         """The points of which more than so many replicas share weights, in sets of so many (HSDP)."""
@@ -116,6 +136,26 @@ def degree_points(
                 rows += [(tp, cp, dp, ep, etp, m) for ep, etp in cuts for m in micros if batch % (dp * m) == 0]
     columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T
     return DegreePoints(*columns)
+
+
+def with_micro_batches(every: Sequence[DegreePoints]) -> list[DegreePoints]:
+    """Lists of points that know the micro-batches of them all."""
+    columns = [np.concatenate([getattr(points, name) for points in every]) for name in SEEN]
+    codes = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        known, numbers = np.unique(column, return_inverse=True)
+        codes = codes * len(known) + numbers
+    _, first, index = np.unique(codes, return_index=True, return_inverse=True)
+    whole = MicroBatches(*(column[first] for column in columns), index=index)
+    ends = np.cumsum([len(points) for points in every])[:-1]
+    return [
+        replace(points, among=replace(whole, index=own))
+        for points, own in zip(every, np.split(index, ends), strict=True)
+    ]
+
+
+SEEN = ("tp", "cp", "ep", "etp", "micro")
+"""Columns of points that the layers of a micro-batch see."""
 
 
 def takes(schedule: str, points: DegreePoints, batch: int, pp: int, vp: int) -> Array:

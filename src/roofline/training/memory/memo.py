@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from roofline.training.layouts.degrees import MicroBatches
+
 T = TypeVar("T")
 
 
@@ -13,13 +15,15 @@ T = TypeVar("T")
 class Shared:
     """Cached parts of training estimates with one model, batch, machine, recipe, and list of degrees and micro-batches.
 
-    The key of a part is its name and those choices that it depends on.
+    The key of a part is its name and those choices that it depends on. `among`: micro-batches of a whole search, whose
+    layers are timed once for all of its lists.
 
     >>> shared = Shared()
     >>> shared.of("model", (), lambda: "once"), shared.of("model", (), lambda: "twice")
     ('once', 'once')
     """
 
+    among: MicroBatches | None = None
     known: dict[Hashable, Any] = field(default_factory=dict)
 
     def of(self, part: str, choices: tuple[Hashable, ...], work: Callable[[], T]) -> T:
