@@ -325,13 +325,13 @@ class Trial:
         """How many the system has."""
         return self.contest.chips // self.choice.chips
 
-    def settings(self) -> dict[str, str]:
-        """What a replica is run on and how."""
+    def settings(self, balanced: bool = True) -> dict[str, str]:
+        """What a replica is run on and how; `balanced`: with `timeout_iters`, which `serve` refuses for long answers."""
         contest, choice = self.contest, self.choice
         names = WORDS[contest.engine.partition("@")[0]]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
         given: dict[str, float] = {k: v for k, v in zip(names, values, strict=False) if v}
-        if choice.ranks > 1 and contest.engine.startswith("trtllm"):
+        if balanced and choice.ranks > 1 and contest.engine.startswith("trtllm"):
             given["timeout_iters"] = BALANCED
         settings = ",".join(f"{k}={v}" for k, v in given.items())
         return {
@@ -372,7 +372,7 @@ class Trial:
             input=data.input,
             output_tokens=contest.output,
             **data.spread,
-            **self.settings(),
+            **self.settings(balanced=False),
             **traffic,
         ).tpot
 

@@ -41,7 +41,7 @@ from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, round
 from roofline.serving.first_token import scattered
 from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
 from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
-from roofline.serving.server import LOADS, known_server
+from roofline.serving.server import LOADS, Server, known_server
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.work.step import prefill
 
@@ -301,14 +301,37 @@ def _replicas(
     return Replicas(many, None, None, many, (rooms[0], rooms[1]))
 
 
+def _prefill_server(pair: Pair, load: Load) -> Server:
+    """A prefill replica as a server of answers of one token."""
+    alone = replace(load, output_tokens=1, rate=None, concurrency=None)
+    requests = replace(pair.requests, load=alone, speculation=None)
+    return known_server(pair.first, requests, len(pair.shape(load)), None)
+
+
+def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, after: Count) -> Count:
+    """Requests per second with users, of which the prefill pool takes no more than with as many of them as are there.
+
+    Those are all but the rate times `after`, the seconds from the end of the prefill to the last token. The number
+    varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
+    inequality. The rate at which both agree is that of a secant. `rate`: without this bound.
+    """
+    server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
+
+    def taken(rate: Count) -> Array:
+        return prefills * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills)
+
+    less = least(rate, taken(rate))
+    if np.all(np.asarray(less >= rate)):
+        return rate
+    too_much, too_little = rate - less, most(taken(less) - less, 0.0)
+    return less + (rate - less) * too_little / most(too_little + too_much, 1e-300)
+
+
 def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
     """Seconds until a prompt's batch starts at a rate. The prefill pool is a server of answers of one token, which is
     followed up to the highest of `LOADS`; beyond it, and for one that is not, `wait` is the formula's. `prefill`:
     seconds of a prompt in the steps of its batch."""
-    requests = replace(
-        pair.requests, load=replace(load, output_tokens=1, rate=None, concurrency=None), speculation=None
-    )
-    server = known_server(pair.first, requests, len(pair.shape(load)), None)
+    server = _prefill_server(pair, load)
     rate = np.minimum(np.asarray(load.rate) / prefills, np.asarray(server.fastest) * NEARLY)
     followed, first = server.first_token(rate, prefills)
     waits, beyond = most(first - prefill, 0.0), rate > LOADS[-1] * np.asarray(server.fastest)
@@ -325,8 +348,13 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
         return whole if shape else whole.item()
 
     queued: Count = back(p.prefill_wait)
+    rate: Count = back(p.rate)
     if load.rate is not None and follows:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
+    elif load.concurrency is not None:
+        after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)
+        rate = _rate_with_users(pair, load, back(s.prefills), rate, after)
+        queued = queued + load.concurrency / rate - load.concurrency / back(p.rate)
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
     before, seconds, step_floor = back(t.before), back(p.step), back(s.step_floor)
@@ -342,13 +370,13 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
     floor = pair.prefilled(1).floor + moved.floor + step_floor
     ttft = scattered(law, pair.first, before, queued + back(p.decode_wait)).resting_on(floor)
     longer = queued - back(p.prefill_wait)
-    flight = load.concurrency if load.rate is None else back(p.rate) * (back(t.latency(p)) + longer)
+    flight = load.concurrency if load.rate is None else rate * (back(t.latency(p)) + longer)
     cache = pair.first.model.kv_bytes(pair.input, pair.first.formats) + pair.first.model.state_bytes(pair.first.formats)
     groups = pair.then.layout.dp * pair.then.layout.pp
     return Pools(
         pair.then, pair.first, pair.requests, flight, back(s.prefills), back(s.decodes),
         pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
         pair.transfer.shaped(shape), shaped(queued, shape), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
-        back(p.rate), back(t.prefills * t.batches.fastest / s.prefills),
+        shaped(rate, shape), back(t.prefills * t.batches.fastest / s.prefills),
         back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
     )  # fmt: skip

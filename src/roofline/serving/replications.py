@@ -33,6 +33,8 @@ SEED = 31
 COUNTED, FEWEST, MOST_WARM = 16_384, 96, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
+BRIEF = 16
+"""Tokens of answers up to which so many count; of longer ones that many fewer, each of which takes more steps."""
 BUSIER, MOST_MORE = 0.4, 4.0
 """Share of idle time below which more requests count, in proportion, and how many times as many at most."""
 PRESENT = 6
@@ -79,7 +81,8 @@ class StepArrays:
         """Seconds of the attention of lone chunks."""
         rows, columns, values = self.prompts
         (i, a), (j, b) = _place(rows, new), _place(columns, cached)
-        low, high = (values[k, j] + b * (values[k, j + 1] - values[k, j]) for k in (i, i + 1))
+        at, wide = i * len(columns) + j, len(columns)
+        low, high = (first + b * (values.take(k + 1) - first) for k in (at, at + wide) for first in [values.take(k)])
         return np.asarray(low + a * (high - low))
 
 
@@ -110,8 +113,9 @@ def step_arrays(times: StepTimes, most: int) -> StepArrays:
 
 def _place(points: Array, values: Array) -> tuple[Array, Array]:
     """The cell of a grid that contains each value, and the position within it."""
-    i = np.clip(np.searchsorted(points, values, "right") - 1, 0, len(points) - 2)
-    return i, (values - points[i]) / (points[i + 1] - points[i])
+    i = points[1:-1].searchsorted(values, "right")
+    low = points.take(i)
+    return i, (values - low) / (points.take(i + 1) - low)
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
@@ -248,7 +252,7 @@ class Replications:
         p, (replications, ranks, _) = self.policy, self.shape
         zero = np.zeros((replications, ranks), dtype=np.int64)
         scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
-        served, known, begun, decodes = zero, zero, zero, self.decodes
+        served, known, begun, decodes, waited = zero, zero, zero, self.decodes, np.zeros(replications, dtype=np.int64)
         for _ in range(MOST_STEPS):
             cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
@@ -265,11 +269,16 @@ class Replications:
             if starts.any():
                 known = known + starts  # an idle rank takes who is there, however late
                 following = self._following(known)
-            some, whole = np.zeros_like(cut), served
+            some, whole, waits = np.zeros_like(cut), served, None
             context = self.tokens / np.maximum(decodes, 1)
             seconds = self._decoding(self.times.alone, decodes, context)
             if cut.any() or (known > begun).any():
                 aim, whole, some = self._chosen(done, served, begun, known, cut, decodes, context)
+                if p.balanced and ranks > 1 and some.any():
+                    waits = self._waiting(some, decodes, known > begun, waited)
+                    waited = np.where(some.any(axis=1) & ~waits, 0, waited)
+                    stay = waits[:, np.newaxis]
+                    aim, whole, some = np.where(stay, done, aim), np.where(stay, served, whole), some & ~stay
                 mixed = self._seconds(some, done, aim, served, whole, cut, decodes, context)
                 seconds = np.where(some, mixed, seconds)
                 now = np.where(some, whole + (aim > self.upto.take(self.sums + whole)), begun)
@@ -278,6 +287,9 @@ class Replications:
                 begun, done = np.maximum(begun, now), aim
             longest = seconds.max(axis=1)
             times = self._alike(longest, some, decodes, following)
+            if waits is not None:
+                times = np.where(waits, np.minimum(times, p.balanced - waited), times)
+                waited = np.where(waits, waited + times, waited)
             last = longest
             if int(times.max()) > 1:  # contexts grow, and steps with them
                 later = context + (times[:, np.newaxis] - 1) / 2 * self.growing / np.maximum(decodes, 1)
@@ -297,6 +309,12 @@ class Replications:
             if ((self.clock >= self.until) if goal is None else (served >= goal[:, np.newaxis])).all():
                 return
 
+    def _waiting(self, some: Array, decodes: Array, waiting: Array, waited: Array) -> Array:
+        """Whether the prompts of `some` ranks wait for those of the others, as in `simulate.dp_attention.LockStep`: not
+        all have any, all with requests decode, and they have `waited` fewer steps than they are to."""
+        decoding = ((decodes > 0) | ~(some | waiting)).all(axis=1)
+        return np.asarray(some.any(axis=1) & ~some.all(axis=1) & decoding & (waited < self.policy.balanced))
+
     def _following(self, known: Array) -> Array:
         """When the next request of each rank will be seen, in seconds; infinite where none was sent."""
         last = self.shape[2] - 1
@@ -314,12 +332,12 @@ class Replications:
         if self.room is not None:
             full = self.reserved if p.reserves else decodes * _held(self.room, context + 1)
             full = full - self.held.take(self.sums + served)
-            room = np.clip(1 - full, 0.0, self.most / 2) + self.most * self.rows
-            fitting = np.searchsorted(self.places, room, "right") - 1 - self.sums
+            room = np.minimum(np.maximum(1 - full, 0.0), self.most / 2) + self.most * self.rows
+            fitting = self.places.searchsorted(room, "right") - 1 - self.sums
             idle = (decodes == 0) & (begun <= served)
             most = np.minimum(most, np.maximum(fitting, begun + idle))
         aim = np.maximum(np.minimum(done + budget, self.upto.take(self.sums + np.minimum(most, number))), done)
-        whole = np.searchsorted(self.line, aim + self.lines, "right") - 1 - self.sums
+        whole = self.line.searchsorted(aim + self.lines, "right") - 1 - self.sums
         if not p.splits:
             end, (before, after) = self.upto.take(self.sums + whole), self._ends(served)
             size = after - before
@@ -392,7 +410,7 @@ class Replications:
             left, since = left[~there & (arrives[of] >= since + several)], since + several
             if not left.size:
                 break
-        number[alone] = np.clip(np.minimum(most, arrives), 1, sum(AHEAD)).astype(np.int64)
+        number[alone] = np.maximum(np.minimum(np.minimum(most, arrives), sum(AHEAD)), 1).astype(np.int64)
         return number
 
     def _decode(self, number: Array, decodes: Array) -> Array:
@@ -623,6 +641,11 @@ class RankGroup:
     room: Room | None = None
     certain: bool = False
 
+    @property
+    def counted(self) -> float:
+        """Requests that count in all replications."""
+        return COUNTED * min(1.0, BRIEF / self.output)
+
     def drawn(self, random: np.random.Generator, shape: tuple[int, int, int], ready: Array) -> Drawn:
         """Requests that the scheduler sees at these times."""
         room = self.longest / (self.input + self.output)
@@ -657,8 +680,10 @@ class RankGroup:
         if not any(self.spread):
             rounds = ROUNDS_CERTAIN if self.certain else ROUNDS_ALIKE
         warm, counted = (ceil(number * each) for number in rounds)
+        if not self.certain:
+            counted = min(counted, ceil(self.counted / REPLICATIONS))
         counted = max(LEAST_COUNTED, counted)
-        replications = 1 if self.certain else max(REPLICATIONS, 2 ** round(np.log2(COUNTED / (counted * ranks))))
+        replications = 1 if self.certain else max(REPLICATIONS, 2 ** round(np.log2(self.counted / (counted * ranks))))
         shape = (replications, ranks, ceil(SPARE * (warm + counted + each)) + max(16, each))
         random, ready = np.random.default_rng(SEED + 1), np.full(shape, np.inf)
         turn, underway = np.arange(users).reshape(each, ranks).T / users, None
@@ -700,7 +725,9 @@ class RankGroup:
         fewest = FEWEST // min(self.ranks, FEW)
         warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
         counted = max(fewest, warm)
-        replications = max(2, ceil(COUNTED * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / (counted * self.ranks)))
+        replications = max(
+            2, ceil(self.counted * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / (counted * self.ranks))
+        )
         number = warm + counted + max(16, counted // 4)
         random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
         ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random

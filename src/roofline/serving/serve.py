@@ -21,7 +21,7 @@ from roofline.model.model import Model
 from roofline.serving.encoders import encoders_of
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import requests_of
-from roofline.serving.server import Server, Serving, known_server
+from roofline.serving.server import SHORT, Server, Serving, answers_are_followed, known_server
 from roofline.work.step import prefill
 
 
@@ -102,12 +102,24 @@ def serving(
     if how.rounds is not None and (load.concurrency is None or not how.formula):
         raise InputError("rounds", how.rounds, "a concurrency as well, by the formula of means")
     server = server_of(asked, load, how, speculation, images)
+    _check_balance(server, load, how)
     if load.rate is not None:
         answer = server.at_rate(load.rate, how.formula)
     else:
         answer = server.at(load.concurrency) if how.formula else server.together(load.concurrency)
     whole = replace(server.requests.load, concurrency=load.concurrency, rate=load.rate)
     return replace(answer, requests=replace(server.requests, load=whole))
+
+
+def _check_balance(server: Server, load: Load, how: SteadyState) -> None:
+    """Raise InputError where prompts wait for those of other ranks, which only servers that are followed know."""
+    asked, drafts, closed = server.asked, server.drafting is not None, load.rate is None
+    in_step = np.asarray(asked.layout.in_step)
+    followed = answers_are_followed(server.output, in_step, load, closed, drafts, asked.plan.target.mode)
+    followed = followed & how.formula & (how.rounds is None)
+    if asked.engine.balanced and np.any((in_step > 1) & ~followed):
+        given = f"timeout_iters={asked.engine.balanced}"
+        raise InputError("engine", given, f"answers of at most {SHORT} tokens by the formula, or `simulate`")
 
 
 def _equal(load: Load) -> Load:

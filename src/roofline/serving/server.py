@@ -62,14 +62,14 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, CROWD = 100, 16, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
-the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
-often."""
-UNSURE = 0.02
+SHORT, CROWD = 100, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step, and the most requests that a rank
+runs at once. The formula takes a hundredth of the time, and is right for longer ones more often."""
+UNSURE = 0.025
 """Sampling error of the rate of a server that is followed with users, as a share: three standard errors and more."""
 QUEUED = 2
-"""Users for each place from which on no place is ever free: all others wait that much longer."""
+"""Users for each place, or for each that the formula needs for the highest rate, from which on all others wait that
+much longer: no place is ever free, or no step without prompts."""
 LOADS = (
     1e-6, 0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.74, 0.77, 0.8, 0.83,
     0.855, 0.88, 0.9, 0.92, 0.935, 0.95, 0.96, 0.97, 0.98, 0.99,
@@ -531,6 +531,8 @@ class Server:
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
         short = answers_are_followed(self.output, in_step, load, closed, drafts, self.asked.plan.target.mode)
+        if closed:  # a user who has a group to himself waits for nobody
+            short = short & ((np.asarray(in_step) > 1) | (np.asarray(present) > 1))
         few = np.minimum(present, self.places) <= CROWD
         return np.asarray(short & few & (self.rounds is None) & self.follows)
 
@@ -611,11 +613,11 @@ class Server:
     def _settled(self, users: int) -> Array:
         """`figures` with so many users of the ranks that run every step together.
 
-        From `QUEUED` users for each place on, every place is taken, and more users only wait: the rate stays, and by
-        Little's law waits are that much longer.
+        From `QUEUED` users for each place on, every place is taken, and from as many for each that fills all steps with
+        prompts on, these are full. More users only wait: the rate stays, and by Little's law waits are that much
+        longer.
         """
-        ranks = int(self.asked.layout.in_step)
-        most = neighbouring_users(QUEUED * int(self.places) * ranks, ranks, self._certain)[1]
+        most = neighbouring_users(QUEUED * self._filling, int(self.asked.layout.in_step), self._certain)[1]
         figures = _known_with_users(self, min(users, most))
         if users < most:
             return figures
@@ -624,6 +626,19 @@ class Server:
         later = (users / most - 1) * round_s
         first, following, whole = np.array(tails).reshape(3, -1)
         return np.array([ttft + later, tpot, longer, *(first + later), *following, *(whole + later)])
+
+    @cached_property
+    def _filling(self) -> int:
+        """Users of the ranks that run every step together from which on the formula's rate is the highest, within a
+        fifth; no more than their places, and as many as these where decodes wait for all prompts."""
+        ranks, most = int(self.asked.layout.in_step), float(self.fastest) * (1 - 1e-6)
+        each = int(self.groups) / ranks
+        few, many = 1, int(self.places) * ranks
+        while self.asked.engine.mixes and many > 1.2 * few + 1:
+            middle = int(np.sqrt(few * many)) + 1
+            enough = float(self.with_users_in_no_order(middle * each)) >= most
+            few, many = (few, middle) if enough else (middle, many)
+        return many
 
     def circulating(self, everyone: float) -> tuple[float, float]:
         """Seconds of a round of a closed loop, and requests of a rank that decode, by the formula."""
@@ -708,11 +723,7 @@ class Server:
 
     def in_no_order(self, everyone: Count) -> Circumstances:
         mine = np.asarray(most(1.0, everyone / self.groups))
-        in_step = self.asked.layout.in_step
-        company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
-        before, (*_, weight) = self.asked.engine.before(self.input), self.requests.answered
-        highest = self._highest if np.all(company == in_step - 1) else None
-        rate, step, own = closed_loop(self.table, mine, self.steps, before, company, weight, highest)
+        rate, step, own = self._circulation(everyone)
         tpot, longer = own * self.share, step / own
         latency = mine / rate
         ttft, every = self._first(latency, step * self.share), everyone / latency
@@ -722,6 +733,19 @@ class Server:
         alone = np.maximum(1 - 1 / np.maximum(everyone / self.groups, 1.0), 0.0)
         percentiles = self._approximate(alone, ttft, tpot, every, latency, longer)
         return Circumstances(ttft, tpot, every, percentiles, self.share, longer)
+
+    def _circulation(self, everyone: Count) -> tuple[Array, Array, Array]:
+        """`closed_loop` of each group with so many users of all of them."""
+        mine = np.asarray(most(1.0, everyone / self.groups))
+        in_step = self.asked.layout.in_step
+        company = np.maximum(np.minimum(in_step, everyone / self.groups * in_step) - 1, 0.0)
+        before, (*_, weight) = self.asked.engine.before(self.input), self.requests.answered
+        highest = self._highest if np.all(company == in_step - 1) else None
+        return closed_loop(self.table, mine, self.steps, before, company, weight, highest)
+
+    def with_users_in_no_order(self, everyone: Count) -> Array:
+        """Requests per second of a closed loop of so many requests, by the formula."""
+        return np.asarray(self._circulation(everyone)[0] * least(self.groups, everyone))
 
     def _queued_at_host(self, everyone: Count) -> Count:
         """Mean seconds that the first requests of a replica's users queue for its host, when all are sent at once."""
@@ -869,13 +893,12 @@ def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool
     """Whether servers of answers of so many tokens, on average, are followed step by step.
 
     `in_step`: ranks that run every step together. Users of requests that are alike would meet in the same steps for
-    ever, which those of servers do not; and with answers of one token all steps are prompts, which the formula knows.
-    By an ideal law its steps are the speed of light, and users of other ranks have its figures.
+    ever, which those of servers do not: where ranks step by themselves, the formula answers. So it does by an ideal
+    law, where its steps are the speed of light.
     """
-    output, alike = np.asarray(output), (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
-    formula = (output == 1) | alike & (not drafts) | (law != CALIBRATED)
-    apart = (output <= SHORT_APART) & ~(formula & closed)
-    return np.where(np.asarray(in_step) > 1, output <= SHORT, apart)
+    alike = (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
+    formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
+    return np.asarray((np.asarray(output) <= SHORT) & ~formula)
 
 
 known_server = remembered(64)(Server)

@@ -162,8 +162,9 @@ class ClosedLoop:
         """The loop where `begun` prompts of all users start per step and phases mix.
 
         The number of others' prompts is binomial. Prompts beyond a step's room wait for their turn, as in an M/D/1
-        queue of the other users' prompts, less where a step takes several (Sakasegawa 1977). Prompts still queued when
-        a request finishes its prefill slow down its decode steps, as long as these last.
+        queue of the other users' prompts, less where a step takes several (Sakasegawa 1977). Without decode steps a
+        prompt that finds nobody starts at once, and a share of the steps has no queue before it. Prompts still queued
+        when a request finishes its prefill slow down its decode steps, as long as these last.
         """
         t, more = self.table, self.more
         met = begun * self.others
@@ -173,6 +174,7 @@ class ClosedLoop:
         load = met * turns
         queued = np.minimum(load, 1.0) ** (np.sqrt(2 * (room + 1)) - 2)
         wait = queued * turns * load / 2 / np.maximum(1 - queued * load, 1 - NEARLY)
+        wait = wait * np.where(np.asarray(more) > 0, 1.0, np.minimum(load, 1.0))
         own = t.with_prompts(np.where(t.chunks > 1, 1.0, np.clip(1 + met * (1 + wait), 1.0, room)), decodes)
         beside = np.minimum(1 + decodes, self.places)
         plain = t.at(t.alone, beside)

@@ -26,7 +26,8 @@ class Policy:
     step's token budget is cut into chunks (chunked prefill). `reserves`: a request starts only where memory holds it to
     its last token, so that none is ever preempted. `caches`: prompts hit the prefix cache. `ahead`: a step is scheduled
     while the one before still runs. `width`: tokens per decode (drafts to verify plus one). `expects`: initial share of
-    the remaining tokens of running requests for which memory is kept free when another request starts.
+    the remaining tokens of running requests for which memory is kept free when another request starts. `balanced`:
+    steps for which prompts of a rank wait for those of the ranks that it steps together with.
     """
 
     tokens: int
@@ -38,6 +39,7 @@ class Policy:
     ahead: bool = False
     width: int = 1
     expects: float = 0.0
+    balanced: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def policy_of(asked: Setup, groups: int, room: Room, width: int = 1) -> Policy:
     return Policy(
         engine.chunk, min(running, int(1 / smallest)) if smallest > 0 else running, mixes=engine.mixes,
         splits=engine.splits, reserves=engine.reserves, ahead=engine.ahead, width=width, expects=engine.expects,
+        balanced=engine.balanced,
     )  # fmt: skip
 
 
