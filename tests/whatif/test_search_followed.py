@@ -20,7 +20,7 @@ def drawn(seed: int) -> dict[str, Any]:
     draw = random.Random(seed)
     on, lengths = draw.choice(("h100-sxm", "b200")), {"input": draw.choice((200, 1000, 4000))}
     lengths["output_tokens"] = draw.choice((8, 60, 300))
-    model, chips = draw.choice(MODELS), draw.choice((3, 4, 6))
+    model, chips = draw.choice(MODELS), draw.choice((2, 3, 4))
     most = rl.serve(model, on=on, **lengths, concurrency=2**20, formula=True).requests_per_second
     return {
         "model": model, "on": on, **lengths, "chips": chips, "rate": float(most) * chips * draw.uniform(0.1, 0.6),
@@ -39,8 +39,8 @@ def said(answer: rl.Search) -> list[object]:
     return [*map(row, answer.plans), row(answer.recommended), answer.error, *machines]
 
 
-@pytest.mark.drawn(6)
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.drawn(2)
+@pytest.mark.parametrize("seed", range(24))
 def test_the_plans_that_are_not_followed_are_not_among_the_best(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     case, numbers = drawn(seed), list[int]()
     again = followed._again

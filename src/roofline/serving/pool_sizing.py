@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from roofline.declared.caching import remembered
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, ceil_div, least, most, where
 from roofline.inference.generate import changed_step, decode_of, launched
 from roofline.inference.settings import Setup
-from roofline.inference.span import Span
+from roofline.inference.span import NOTHING, Span
 from roofline.layout.layout import Layout
 from roofline.serving.closed_forms.disaggregated_queue import Batches, Passage, Places, Tandem, dealt
 from roofline.serving.closed_forms.interpolation import interpolated
@@ -46,6 +47,10 @@ class Replicas:
     decodes: Count
     most_chips: Count
     rooms: tuple[int, int]
+
+
+UNKNOWN_REPLICAS = Replicas(None, None, None, 0, (0, 0))
+"""Placeholder for numbers of replicas that no time depends on."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,20 @@ class Pair:
         return step if self.drafting is None else step + self.drafting.proposed(sequences, context)
 
     @property
+    def of_prefills(self) -> Pair:
+        """The pair as far as the times of prefill batches depend on it."""
+        return self._timed(self.first)
+
+    @property
+    def of_decodes(self) -> Pair:
+        """The pair as far as the times of decode steps depend on it."""
+        return self._timed(self.then)
+
+    def _timed(self, asked: Setup) -> Pair:
+        load = replace(self.requests.load, concurrency=None, rate=None)
+        return Pair(asked, asked, replace(self.requests, load=load), UNKNOWN_REPLICAS, NOTHING)
+
+    @property
     def sizes(self) -> dict[str, Count | Layout]:
         """All quantities that may be arrays, by name."""
         layouts = {"prefill_layout": self.first.layout, "decode_layout": self.then.layout}
@@ -139,6 +158,52 @@ class Pair:
     def shape(self, load: Load) -> tuple[int, ...]:
         """The broadcast shape of all settings."""
         return np.broadcast_shapes(np.shape(load.number), *(np.shape(v) for v in self.sizes.values()))
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of the batches of prefill replicas and of the steps of decode replicas, in a shape of the settings.
+
+    The first axis is that of the numbers of prompts and of sequences that are timed.
+    """
+
+    pair: Pair
+    shape: tuple[int, ...]
+
+    @cached_property
+    def batches(self) -> tuple[Array, Array]:
+        """Numbers of prompts of a batch and its seconds, as in the steps of a server (`mixed_batches.py`)."""
+        pair, first = self.pair, self.pair.first
+        fresh = np.broadcast_to(np.asarray(pair.input - pair.cached, dtype=float), self.shape)
+        varied = np.broadcast_to(pair.requests.prompts_vary, (1, *self.shape))
+        chunks, chunk = chunked(fresh, pair.cached, first.engine.chunk, pair.input + 1, varied)
+        fills = chunks * first.engine.chunk / fresh  # a prompt that is cut fills what is left of a step
+        cut = first.engine.splits & (fills > 1) & (np.floor(fills) <= pair.prompts)
+        room = np.where(cut, fills, pair.prompts)
+        sizes = np.minimum(_spaced(np.ceil(room), self.shape, SIZES), room)
+        seconds = chunks * mixed_seconds(first.plan, chunk, sizes, 1, 0)
+        ranks = np.broadcast_to(np.asarray(first.layout.in_step, dtype=float), self.shape)
+        if np.any(in_step := (ranks > 1) & (chunks > 1)):  # each step lasts as long as the slowest chunk
+            longest = pair.requests.longest or np.inf
+            pieces = pieces_of(
+                lambda each: mixed_seconds(first.plan, each, 1, 1, 0),
+                fresh, pair.cached, first.engine.chunk, longest, varied, first.engine.splits,
+            )  # fmt: skip
+            sizes, seconds = (
+                np.where(in_step, 1.0, sizes),
+                np.where(in_step, pieces.each * pieces.slowest(ranks), seconds),
+            )
+        return sizes, seconds + sizes * np.asarray(encoding(first.plan, pair.requests.images).expected)
+
+    @cached_property
+    def decoded(self) -> tuple[Array, Span]:
+        """Numbers of sequences of a decode step and its seconds."""
+        sequences = _spaced(self.pair.places, self.shape, RUNNING)
+        return sequences, self.pair.decoded(sequences)
+
+
+known_timings = remembered(64)(Timings)
+"""Step times, cached: those of a kind of replica serve any number of them, under any load, beside any other pool."""
 
 
 @dataclass(frozen=True)
@@ -194,38 +259,22 @@ class Columns:
         return np.broadcast_to(np.asarray(value), self.shape).reshape(-1)
 
     def _table(self, nodes: Array, seconds: Count) -> tuple[Array, Array]:
-        whole = (len(nodes), *self.shape)
-        return tuple(np.broadcast_to(v, whole).reshape(len(nodes), -1) for v in (nodes, seconds))  # type: ignore[return-value]
+        whole, axes = (len(nodes), *self.shape), (-1, *(1 for _ in self.shape))
+        each = (np.reshape(v, axes) if np.ndim(v) == 1 else v for v in (nodes, seconds))
+        return tuple(np.broadcast_to(v, whole).reshape(len(nodes), -1) for v in each)  # type: ignore[return-value]
 
     @cached_property
     def _batches(self) -> tuple[Array, Array]:
-        """Numbers of prompts of a batch and its seconds, as in the steps of a server (`mixed_batches.py`)."""
-        pair, first = self.pair, self.pair.first
-        fresh = np.broadcast_to(np.asarray(pair.input - pair.cached, dtype=float), self.shape)
-        varied = np.broadcast_to(pair.requests.prompts_vary, (1, *self.shape))
-        chunks, chunk = chunked(fresh, pair.cached, first.engine.chunk, pair.input + 1, varied)
-        fills = chunks * first.engine.chunk / fresh  # a prompt that is cut fills what is left of a step
-        cut = first.engine.splits & (fills > 1) & (np.floor(fills) <= pair.prompts)
-        room = np.where(cut, fills, pair.prompts)
-        sizes = np.minimum(_spaced(np.ceil(room), self.shape, SIZES), room)
-        seconds = chunks * mixed_seconds(first.plan, chunk, sizes, 1, 0)
-        ranks = np.broadcast_to(np.asarray(first.layout.in_step, dtype=float), self.shape)
-        if np.any(in_step := (ranks > 1) & (chunks > 1)):  # each step lasts as long as the slowest chunk
-            longest = pair.requests.longest or np.inf
-            pieces = pieces_of(
-                lambda each: mixed_seconds(first.plan, each, 1, 1, 0),
-                fresh, pair.cached, first.engine.chunk, longest, varied, first.engine.splits,
-            )  # fmt: skip
-            sizes, seconds = (
-                np.where(in_step, 1.0, sizes),
-                np.where(in_step, pieces.each * pieces.slowest(ranks), seconds),
-            )
-        return self._table(sizes, seconds + sizes * np.asarray(encoding(first.plan, pair.requests.images).expected))
+        """Numbers of prompts of a batch and its seconds."""
+        return self._table(*self._timings(self.pair.of_prefills).batches)
 
     @cached_property
     def _decoded(self) -> tuple[Array, Span]:
-        sequences = _spaced(self.pair.places, self.shape, RUNNING)
-        return sequences, self.pair.decoded(sequences)
+        return self._timings(self.pair.of_decodes).decoded
+
+    def _timings(self, pair: Pair) -> Timings:
+        """Step times of one kind of replica: of one element where only the load or numbers of replicas are arrays."""
+        return known_timings(pair, self.shape if any(np.shape(v) for v in pair.sizes.values()) else ())
 
     @cached_property
     def _steps(self) -> tuple[Array, Array]:

@@ -9,16 +9,19 @@ arrivals are dealt out to c groups in turn, whose gaps are then Erlang.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from roofline.declared.numbers.arrays import Array
+from roofline.declared.numbers.bracketing import halved
 from roofline.serving.closed_forms.interpolation import interpolated
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without bound is cut off."""
+HALVINGS = 48
+"""Halvings of a closed loop's range of rates."""
 TOGETHER = 2**12
 """Intervals between points that are computed together."""
 SINGLE, FARTHER = 32, 160
@@ -269,11 +272,11 @@ class Tandem:
         fewer, taken as proportional to their number (Schweitzer 1979); throughput = population / latency. It never
         exceeds the capacity: requests left over then wait at the pool that limits it.
         """
-        low, high = np.zeros(np.broadcast_shapes(np.shape(population), self.capacity.shape)), self.capacity
-        for _ in range(48):
-            middle = (low + high) / 2
-            enough = middle * self.latency(self._closed(middle, population)) >= population
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        least, several = np.zeros(np.broadcast_shapes(np.shape(population), self.capacity.shape)), self._several
+        _, high = halved(
+            lambda rate: rate * several.latency(several._closed(rate, population)) < population,
+            least, self.capacity, HALVINGS,
+        )  # fmt: skip
         p = self._closed(high, population)
         left = np.maximum(0.0, population / high - self.latency(p))
         decode = self.decodes * self.running.fastest <= self.capacity * (1 + 1e-9)
@@ -293,6 +296,19 @@ class Tandem:
             p = self._passage(rate, others, np.zeros(()))
             number = np.maximum(rate * self.latency(p), 1.0)
         return number, p
+
+    @cached_property
+    def _several(self) -> Tandem:
+        """The same pools, of which several rates are asked along a new first axis."""
+
+        def wider(nodes: Array) -> Array:
+            return nodes[:, np.newaxis]
+
+        b, r = self.batches, self.running
+        batches = replace(b, sizes=wider(b.sizes), seconds=wider(b.seconds))
+        return replace(
+            self, batches=batches, running=replace(r, sequences=wider(r.sequences), seconds=wider(r.seconds))
+        )
 
     def _closed(self, rate: Array, population: Array) -> Passage:
         return self._passage(rate, (population - 1) / population, np.zeros(()))

@@ -200,15 +200,15 @@ def ranked_plans(
     looked = all_looked(list(_looked(space, demand, limits, kinds, aim, again)))
     plans = sorted(looked.plans, key=lambda plan: plan_order(aim, plan))
     if again and may_be_followed(demand):
-        plans = followed_plans(space, plans, limits, aim, again)
+        plans = followed_plans(space, plans, aim, again)
         looked = replace(looked, plans=tuple(plans))
     return Ranked(aim, tuple(plans), looked)
 
 
-def _looser(limits: Limits, demand: Load) -> Limits:
-    """Limits for the formula's figures where servers are followed that have a load: such a server may be faster."""
+def _looser(limits: Limits, demand: Load) -> Limits | None:
+    """Limits for the formula's figures of servers that are followed and have a load: such a server may be faster."""
     if not answers_may_be_followed(demand) or not demand.given:  # the formula answers
-        return limits
+        return None
     return replace(limits, ttft=LOOSER * limits.ttft, tpot=LOOSER * limits.tpot, latency=LOOSER * limits.latency)
 
 
@@ -216,10 +216,11 @@ def _looked(
     space: SiteSpace, demand: Load, limits: Limits, kinds: Sequence[str], aim: Aim, again: int
 ) -> Iterator[Looked]:
     """The outcome at each site and pair of sites, until the time of the search has ended; the first always."""
-    number, looser = 0, limits if not again else _looser(limits, demand)
+    number, looser = 0, _looser(limits, demand) if again else None
     for site in space.sites if "aggregated" in kinds else ():
         number += 1
-        yield UNTIMED if number > 1 and space.clock.is_over else aggregated(space, site, demand, looser, aim.faster)
+        late = number > 1 and space.clock.is_over
+        yield UNTIMED if late else aggregated(space, site, demand, limits, aim.faster, looser)
     for site, prefill in product(space.sites, space.sites) if "disaggregated" in kinds else ():
         if prefill.how.id == site.how.id:
             number += 1

@@ -17,7 +17,6 @@ from roofline.kernels.target import mode_named
 from roofline.serving.replications import neighbouring_users
 from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
-from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import Group, ServingPlan, simplicity
 from roofline.whatif.search.serving.space import SiteSpace
 
@@ -137,9 +136,7 @@ def known_numbers(plan: ServingPlan, number: int) -> tuple[int, int]:
     return low * stages, high * stages
 
 
-def followed_plans(
-    space: SiteSpace, plans: Sequence[ServingPlan], limits: Limits, aim: Aim, number: int
-) -> list[ServingPlan]:
+def followed_plans(space: SiteSpace, plans: Sequence[ServingPlan], aim: Aim, number: int) -> list[ServingPlan]:
     """The plans with the figures of `serve` within the limits, the best first.
 
     Plans that are not followed have them already. Of the others those are looked at, while there is time, that may be
@@ -147,7 +144,7 @@ def followed_plans(
     """
     kept, ranks, machines = list[ServingPlan](), list[PlanOrder](), set[str]()
     best, known = 0.0, set[tuple[Group, ...]]()
-    for plan in (replace(plan, limits=limits) for plan in plans):
+    for plan in plans:
         last = ranks[number - 1 :]
         if kept and is_followed(plan) and (space.clock.is_over or not _may_rank(plan, aim, last, best, machines)):
             continue

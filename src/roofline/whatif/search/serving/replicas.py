@@ -15,7 +15,7 @@ import numpy as np
 from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.declared.numbers.arrays import Array
-from roofline.serving.server import Serving
+from roofline.serving.server import Serving, answers_are_followed
 from roofline.whatif.search.demand import Limits
 from roofline.whatif.search.serving.plans import Group, PlanTimes, ServingPlan, Site, part, plan_times
 from roofline.whatif.search.serving.space import Looked, ReplicaKinds, SiteSpace
@@ -30,13 +30,15 @@ IDLE = 1000
 
 @dataclass(frozen=True)
 class _Question:
-    """Replicas of one site under a load. `faster`: use as many as there is room for."""
+    """Replicas of one site under a load. `faster`: use as many as there is room for. `looser`: limits of replicas that
+    `serve` follows, None where these are the same."""
 
     space: SiteSpace
     site: Site
     demand: Load
     limits: Limits
     faster: bool
+    looser: Limits | None = None
 
     def plan(self, kinds: ReplicaKinds, i: int, several: tuple[int, int], times: PlanTimes, rate: float) -> ServingPlan:
         """The plan of the i-th layout, with numbers of replicas and of requests in flight in total."""
@@ -50,16 +52,24 @@ class _Question:
 
     def used(self, s: Serving) -> Array:
         """How much of the limits an answer uses."""
-        return self.limits.used((s.ttft, s.tpot, s.latency), s.percentiles)
+        load, means = self.demand, (s.ttft, s.tpot, s.latency)
+        used = self.limits.used(means, s.percentiles)
+        if self.looser is None:
+            return used
+        in_step = s.asked.layout.in_step
+        followed = answers_are_followed(load.output_tokens, in_step, load, load.rate is None, drafts=False)
+        return np.where(followed, self.looser.used(means, s.percentiles), used)
 
 
-def aggregated(space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False) -> Looked:
+def aggregated(
+    space: SiteSpace, site: Site, demand: Load, limits: Limits, faster: bool = False, looser: Limits | None = None
+) -> Looked:
     """Every layout of a replica, with as many replicas as there is room for or as the load needs.
 
     Without a load: the most requests in flight within the limits, on all chips. With a load: the fewest replicas that
-    keep the limits, or with `faster` the most that there is room for.
+    keep the limits, or with `faster` the most that there is room for. `looser`: limits of replicas that are followed.
     """
-    asked, fitting = _Question(space, site, demand, limits, faster), space.replicas(site, demand)
+    asked, fitting = _Question(space, site, demand, limits, faster, looser), space.replicas(site, demand)
     ways = _arriving if demand.rate is not None else _always
     plans, deployments, considered, missed, unseen = list[ServingPlan](), 0, 0, 0, 0
     for kinds in fitting.kinds:
