@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any, TypeAlias
 
 from highest_rate import highest_rate
 from measured_serving import LeftOutError, chip_of_row, model_of_row, of_release, several
 from roofline.declared.errors import InputError
+from roofline.engines.engine import Engine, engine_named
 from roofline.inference.span import Span
 from roofline.layout.layout import layout_named
 from roofline.measured.accuracy.csvs import TableRow
@@ -313,6 +314,15 @@ BALANCED = 60
 NVIDIA's own page for DeepSeek-R1 (docs/source/developer-guide/perf-overview.md) and in its scripts of InferenceMAX."""
 
 
+def in_process(engine: Engine) -> Engine:
+    """An engine that a harness hands tokens to in its own process: no server takes, parses and tokenises requests.
+
+    Tokenisation is a step before MLPerf's runs of language models, which is not timed (github.com/mlcommons/inference,
+    language/gpt-oss-120b/README.md as proposed).
+    """
+    return replace(engine, request_s=0.0, request_token_s=0.0)
+
+
 @dataclass(frozen=True)
 class Trial:
     """A contest run in one of the ways: one of its replicas, for they do not meet."""
@@ -325,8 +335,9 @@ class Trial:
         """How many the system has."""
         return self.contest.chips // self.choice.chips
 
-    def settings(self, balanced: bool = True) -> dict[str, str]:
-        """What a replica is run on and how; `balanced`: with `timeout_iters`, which `serve` refuses for long answers."""
+    def engine(self, balanced: bool = True) -> str:
+        """The engine with the settings of the submission; `balanced`: with `timeout_iters`, which `serve` refuses for
+        long answers."""
         contest, choice = self.contest, self.choice
         names = WORDS[contest.engine.partition("@")[0]]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
@@ -334,9 +345,14 @@ class Trial:
         if balanced and choice.ranks > 1 and contest.engine.startswith("trtllm"):
             given["timeout_iters"] = BALANCED
         settings = ",".join(f"{k}={v}" for k, v in given.items())
+        return f"{contest.engine}({settings})" if given else contest.engine
+
+    def settings(self, balanced: bool = True) -> dict[str, Any]:
+        """What a replica is run on and how; `balanced` as in `engine`."""
+        contest, choice = self.contest, self.choice
         return {
             "on": several(contest.chip, choice.chips), "layout": choice.layout, "precision": contest.formats,
-            "engine": f"{contest.engine}({settings})" if given else contest.engine,
+            "engine": in_process(engine_named(self.engine(balanced))),
         }  # fmt: skip
 
     def simulated(self, requests: int, warmup: int, **traffic: Any) -> Simulation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.engines.engine import engine_named
 from roofline.layout.layout import Layout, layout_named
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
@@ -298,9 +300,13 @@ def test_a_later_round_of_mlperf_runs_as_its_submission_was_configured(
     contest = measured_mlperf.contest(row(LATER + line), "2026-02")
     assert (contest.chip, contest.chips, contest.engine, contest.formats) == (chip, chips, engine, formats)
     assert list(measured_mlperf.choices(contest)) == [choice]
-    settings = measured_mlperf.Trial(contest, choice).settings()["engine"]
-    assert ("enable_chunked_prefill=1" in settings) is (choice.chunked and engine.startswith("trtllm"))
-    assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=settings).time > 0
+    trial = measured_mlperf.Trial(contest, choice)
+    assert ("enable_chunked_prefill=1" in trial.engine()) is (choice.chunked and engine.startswith("trtllm"))
+    handed = trial.settings()["engine"]
+    assert handed == dataclasses.replace(
+        engine_named(trial.engine()), request_s=0.0, request_token_s=0.0
+    )
+    assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=handed).time > 0
 
 
 def test_a_row_without_samples_is_the_seconds_of_a_mean_answer() -> None:
