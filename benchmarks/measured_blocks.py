@@ -1,4 +1,7 @@
-"""Measured attention blocks, from the first projection to the last, beside the same ops of a model of one layer."""
+"""Measured attention blocks, from the first projection to the last, beside the same ops of a model of one layer.
+
+Like a whole model, a block errs beyond its kernels, by what lies between them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ import roofline as rl
 from measured_ops import column, known, parts, read
 from roofline.declared.errors import InputError
 from roofline.hardware.named_chip import chip_named
+from roofline.inference.plan import WHOLE
+from roofline.inference.span import Span
 from roofline.measured.accuracy.scoring import Scored
 from roofline.model.load import catalog_config
 
@@ -106,6 +111,7 @@ def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None
         np.broadcast_to(np.sum([np.broadcast_to(s.ends()[i], (part.height,)) for s in spans], axis=0), (part.height,))
         for i in range(4)
     )
+    _, _, low, high = Span(floor, expected, low, high).wider(WHOLE).ends()
     seconds = column(part, "latency_ms") / 1e3
     fitted = "in part: the law's constants" if table.startswith("dsa_") else "no"  # fit_sparse.py
     scored = Scored(expected, seconds, floor, low, high, np.zeros(part.height, dtype=bool), "-", fitted)

@@ -115,3 +115,21 @@ def test_independent_errors_of_one_op() -> None:
     """3 and 4 in common are 5; own squares add up."""
     both = Deviation(3.0, 0.0, 1.0, 0.0).beside(Deviation(4.0, 0.0, 2.0, 0.0))
     assert (both.common_below, both.own_below) == (5.0, 3.0)
+
+
+def test_attention_without_a_mask_errs_more_than_the_causal_prompts_that_were_fitted() -> None:
+    """The logarithms of both errors add in quadrature."""
+    known = constants_for(rl.chips()["h100-sxm"], "bf16", "prefill")
+    for own, wide in ((known.large, known.unmasked.large), (known.small, known.unmasked.small)):
+        ends = [-math.hypot(math.log(own[0]), 0.30), math.hypot(math.log(own[1]), 0.30)]
+        assert [math.log(end) for end in wide] == pytest.approx(ends)
+
+
+def test_an_encoder_has_no_mask_and_a_decoder_has_one() -> None:
+    def unmasked(name: str) -> set[bool]:
+        modules = [module for _, module, _ in rl.load(name).placed()]
+        ops = [op for module in modules for op in lower(module, rl.prefill(1, 64))]
+        return {op.unmasked for op in ops if isinstance(op, o.Attend)}
+
+    assert unmasked("google/vit-base-patch16-224") == {True}
+    assert unmasked(LLAMA) == unmasked("google/gemma-2-2b") == {False}

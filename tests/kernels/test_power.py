@@ -30,6 +30,15 @@ def test_a_v100_by_hand() -> None:
     assert (d.link, d.grade, d.low < 1 < d.high) == (30, "C", True)
 
 
+def test_a_workstation_draws_by_the_shares_of_its_architecture() -> None:
+    """600 W: 0.411 of them while a step is under way, and 0.744 more for memory at full bandwidth."""
+    board = draw_of(rl.chips()["rtx-pro-6000-workstation"])
+    assert board is not None
+    assert board.idle + board.awake == pytest.approx(0.411 * 600)
+    assert board.joules(1.0, Busy(running=1.0, memory=0.7)) == pytest.approx(0.411 * 600 + 0.7 * 0.744 * 600)
+    assert (board.grade, board.low, board.high) == ("C", 0.7, 1.6)
+
+
 def test_ten_seconds_of_an_h100_by_hand() -> None:
     """TDP 700 W, idle 70 W: each unit's watts times its seconds, those of Hopper in `power.toml`."""
     d = draw_of(H100)

@@ -153,8 +153,8 @@ def of_few(rows: float) -> float:
     >>> [round(of_few(n), 2) for n in (12, 25, 50, 1000)]
     [1.3, 1.14, 1.07, 1.0]
     """
-    held = 0.8 * (rows - 1) / (rows + 1)
-    return NormalDist().inv_cdf(0.9) / NormalDist().inv_cdf(0.5 + held / 2)
+    covered = 0.8 * (rows - 1) / (rows + 1)
+    return NormalDist().inv_cdf(0.9) / NormalDist().inv_cdf(0.5 + covered / 2)
 
 
 def assumed(level: Level, steps: int) -> Link:
