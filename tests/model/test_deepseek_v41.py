@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.model.modules import CompressedAttention, Indexer
+from roofline.model.modules import CompressedAttention, Embedding, Indexer
+from roofline.views.text.inference.fit import fit_text
 from roofline.work.lower import lower
 from roofline.work.ops import Attend, Score
 
@@ -160,3 +161,25 @@ def test_what_cannot_be_is_refused_by_its_name(changed: dict[str, Any], field: s
     with pytest.raises(rl.InputError) as error:
         rl.load({**SMALL, **changed})
     assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("hosted", "kept"), [("vllm", "vllm(ple_cpu_offload=0)"), ("sglang(ple_offload_embedding=1)", "sglang")]
+)
+def test_tables_of_ngrams_are_where_the_engine_puts_them(hosted: str, kept: str) -> None:
+    """vLLM's EngramConfig leaves them in the host's pinned memory; SGLang does where it is told to.
+
+    A prompt's rows cross the host's link: by hand, tables · hashes · bytes of a row · tokens at most.
+    """
+    model, tokens = rl.load(CONFIG), 8192
+    tables = [m for m, _ in model.modules() if isinstance(m, Embedding) and m.lookups > 1]
+    stored = sum(m.rows * m.width for m in tables) * 33 / 32  # MXFP8: a scale of a byte for 32
+    fits = [rl.fit(model, on="h200-sxm", engine=e, tp=8, batch=1, context=1024) for e in (hosted, kept)]
+    left = 8 * (fits[1].memory.weights - fits[0].memory.weights)
+    assert left == pytest.approx(stored, rel=1e-6) == pytest.approx(203e9, rel=0.01)
+    assert ["memory of the host" in fit_text(fit) for fit in fits] == [True, False]
+    times = [rl.estimate(model, rl.prefill(1, tokens), on="h200-sxm", engine=e, tp=8).time for e in (hosted, kept)]
+    read = sum(m.lookups * m.width for m in tables) * tokens * 33 / 32
+    link = fits[0].chip.host
+    assert link is not None
+    assert 0 < times[0] - times[1] <= read / link

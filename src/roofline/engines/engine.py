@@ -58,7 +58,8 @@ class Engine:
     the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
     which the inner and hidden widths are padded in memory. `fills`: dtype of routed experts' kernel → rows that it
-    computes for every expert that a rank holds, whether or not a token chose it.
+    computes for every expert that a rank holds, whether or not a token chose it. `hosts_tables`: tables of n-grams are
+    in pinned memory of the host, from which a GPU reads rows over its link.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
     it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are
@@ -130,6 +131,7 @@ class Engine:
     flash: bool = True
     score_passes: float = 4.0
     hosts: bool = False
+    hosts_tables: bool = False
     network: str | None = None
     budget: Budget = "all"
     share: float = 1.0
@@ -358,6 +360,10 @@ class Engine:
         roles = [(formats.ffn, own.ffn), (formats.experts, own.experts)]
         caches = [self.caches[asked.name] for asked, had in roles if asked != had and asked.name in self.caches]
         return formats.with_roles(kv=caches[0]) if caches else formats
+
+    def hosted(self, chip: Chip) -> bool:
+        """Whether tables of n-grams are in the memory of a chip's host."""
+        return self.hosts_tables and chip.kind == "gpu"
 
     def cached_tokens(self, tokens: Count) -> Count:
         """Tokens rounded up to whole cache blocks."""

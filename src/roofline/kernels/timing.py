@@ -180,6 +180,8 @@ def _over_memories(op: o.Op, target: Target) -> Timing:
 
 
 TINY = 1e-30
+HOST_LINK = 25e9
+"""Bytes/s from a host whose link is not in the chip's table: PCIe 4.0 of 16 lanes."""
 
 
 def _times(t: Timing, share: Count) -> Timing:
@@ -218,6 +220,8 @@ def _from_one(op: o.Op, target: Target) -> Timing:
     expected = most(seconds, floor)
     if factor < 1:  # an engine is never faster than its ops' bytes
         expected = most(expected, runs * FUSED.bytes(op, target.precision).total / target.chip.bandwidth)
+    if isinstance(op, o.Lookup) and op.hashed and target.engine.hosted(target.chip):
+        expected = most(expected, UNFUSED.bytes(op, target.precision).weights / (target.chip.host or HOST_LINK))
     more_compute, more_memory = _beyond(op, target, compute, memory)
     blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
     scaled = compute + more_compute if blocks else 0.0

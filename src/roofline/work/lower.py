@@ -177,8 +177,9 @@ def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     t = step.tokens * e.lookups
     touched = least(t, e.rows) * e.width
     yield o.Lookup(
-        name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, weight=touched, output=t * e.width
-    )
+        name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, hashed=e.lookups > 1, weight=touched,
+        output=t * e.width,
+    )  # fmt: skip
 
 
 @lowers(m.Linear, tokens_alone)

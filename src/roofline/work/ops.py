@@ -241,11 +241,12 @@ class Choose(Op):
 
 @record(frozen=True, kw_only=True, eq=False)
 class Lookup(Op):
-    """`rows` rows of a table; `shared`: the head reads the same table."""
+    """`rows` rows of a table; `shared`: the head reads the same table; `hashed`: a table of n-grams."""
 
     rows: Count
     width: Count
     shared: bool = False
+    hashed: bool = False
 
 
 @record(frozen=True, kw_only=True, eq=False)

@@ -28,7 +28,7 @@ from roofline.inference.memory.hybrid_blocks import CachePages, cache_pages, cac
 from roofline.inference.span import shaped
 from roofline.model.media.images import ImageTokens
 from roofline.model.model import Model
-from roofline.model.modules import Attention, Experts, LatentAttention, Module
+from roofline.model.modules import Attention, Embedding, Experts, LatentAttention, Module
 from roofline.model.precision import Precision, part_of
 from roofline.work.lower import lower
 from roofline.work.ops import Activate
@@ -198,7 +198,7 @@ class Holding:
     def _of(self, rank: Model, groups: Sequences, new: Count) -> Memory:
         sequences, tokens = sum(n for n, _ in groups), sum(n * length for n, length in groups)
         engine, chip = self.engine, self.deployment.chip
-        weights = rank.weight_bytes(self.formats) + self.padding(rank)
+        weights = rank.weight_bytes(self.formats) + self.padding(rank) - self.on_host.get(id(rank), 0)
         profiled = engine.profiled and "decode" in rank.steps
         step = most(self.chunk if profiled else least(self.chunk, tokens), new)
         step = step if "decode" in rank.steps else most(tokens, new)
@@ -231,6 +231,8 @@ class Holding:
         chip, engine = self.deployment.chip, self.engine
         weights: dict[str, Count] = {}
         for module, layers in rank.modules():
+            if engine.hosted(chip) and hashed(module):
+                continue
             name = keeper_of(chip.placement, part_of(module))
             weights[name] = weights.get(name, 0) + layers * self.formats.weight_bytes(module)
         experts = keeper_of(chip.placement, "experts")
@@ -263,6 +265,14 @@ class Holding:
                 more = module.held * (wide * high - module.inner * module.hidden) * (3 if module.gated else 2)
                 padded = padded + layers * fmt.bytes(more)
         return padded
+
+    @cached_property
+    def on_host(self) -> dict[int, Count]:
+        """Bytes of each rank's tables of n-grams that the engine leaves in the memory of the host, by its id."""
+        if not self.engine.hosted(self.deployment.chip):
+            return {}
+        weigh = self.formats.weight_bytes
+        return {id(r): sum(n * weigh(x) for x, n in r.modules() if hashed(x)) for r in self.ranks}
 
     @cached_property
     def together(self) -> Count:
@@ -341,6 +351,11 @@ class Holding:
     def growing(self) -> bool:
         """Whether sequences need memory of their own at all."""
         return any(rank.kv_elements(1) or rank.state_bytes(self.formats) for rank in self.ranks)
+
+
+def hashed(module: Module) -> bool:
+    """Whether a module is a table of n-grams."""
+    return isinstance(module, Embedding) and module.lookups > 1
 
 
 def holding(

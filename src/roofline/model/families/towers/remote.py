@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from roofline.declared.trees import JsonValue
-from roofline.model.configs.config import Config
+from roofline.model.configs.config import MOST_LAYERS, Config
 from roofline.model.families.blocks.attention import attention
 from roofline.model.families.blocks.encoders import at
 from roofline.model.families.blocks.feed_forward import activation, mlp
@@ -45,7 +45,7 @@ from roofline.model.families.towers.resampled import halved_sides, pooled_square
 from roofline.model.media.images import IMAGES
 from roofline.model.media.sound import SOUND
 from roofline.model.model import Block, Model, Tower
-from roofline.model.modules import Activation, Convolution, Linear, Modules, Norm
+from roofline.model.modules import Activation, Add, Convolution, Linear, Modules, Norm
 
 CLIP_L: Mapping[str, JsonValue] = MappingProxyType({
     "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24, "intermediate_size": 4096,
@@ -133,6 +133,41 @@ def minicpm_v_towers(outer: Config, text: Model) -> Iterator[Tower]:
     part = seen_in_patches(c.with_values(image_size=slices), v, rows)
     block = queried(text.hidden, outer.size("query_num", 64), part.positions or 1, v.width, stored=named)
     yield from beside((part, TowerStage("projector", text.hidden, (block,))))
+    if outer.flag("use_gene_module", False):
+        outer.mark_read("gene_hidden_size", "gene_max_length", "gene_vocab_size", "gene_config")
+        yield from streamed(genes(section_of(outer, "gene_config"), text.hidden), "genes")
+
+
+def genes(c: Config, width: int) -> Iterator[TowerStage]:
+    """Scicore-Omics' genes (its gene_qformer_module.py): Nicheformer, 32 queries of BERT's width, two products.
+
+    Nicheformer keeps the layer of which its own are copies (doi:10.1101/2024.04.15.589472).
+    """
+    own, heads, length = c.size("dim_model"), c.size("nheads"), c.size("context_length")
+    c.mark_read(
+        "assay", "batch_first", "cls_classes", "learnable_pe", "masking_p", "modality", "specie", "supervised_task"
+    )
+    d = Dims(c.size("nlayers", most=MOST_LAYERS), own, heads, heads, own // heads)
+    ffn = mlp(own, c.size("dim_feedforward"), "relu", gated=False, bias=True)
+    each = layer(
+        "genes", own, attention(d, rotary=0, bias=True, causal=False), ffn, norm=layer_norm, before=False, after=True
+    )
+    tables = (unapplied("genes", own, c.size("n_tokens") + 5), unapplied("places", own, length))
+    copied = Block("copied", tuple(replace(m, idle=True) for m in each.modules))
+    yield TowerStage("genes", own, (Block("front", tables), copied, *[each] * d.layers), length)
+    asks, asked = Dims(4, 768, 12, 12, 64), 32
+    block = Block("queries", (
+        *at(asked, (layer_norm("self_norm", 768), *attention(asks, rotary=0, bias=True, causal=False),
+                    Add(name="self_residual", width=768), layer_norm("cross_norm", 768))),
+        *resampled("cross", asks, asked, length, bias=True),
+        *at(asked, (Add(name="cross_residual", width=768), layer_norm("ffn_norm", 768),
+                    *mlp(768, 4 * 768, "gelu", gated=False, bias=True), Add(name="ffn_residual", width=768))),
+    ))  # fmt: skip
+    keys = at(length, (layer_norm("keys_norm", own), Linear(name="keys_proj", inputs=own, outputs=768, bias=True)))
+    front, last = (unapplied("query_tokens", 768, asked), *keys), at(asked, (layer_norm("queries_norm", 768),))
+    project = projection("projector", (768, width, width), norm=layer_norm("projector_norm", 768))
+    ends = Block("ends", (*last, *at(asked, project.modules), *at(asked, (layer_norm("out_norm", width),))))
+    yield TowerStage("gene projector", width, (Block("front", front), *[block] * asks.layers, ends))
 
 
 @towers("minicpmo")
