@@ -29,6 +29,18 @@ def test_the_length_is_that_of_every_item_played_out(schedule: str) -> None:
         assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m).seconds, rel=1e-12)
 
 
+def test_stages_that_take_nearly_as_long_are_played_near_the_changes_alone() -> None:
+    """Two stages within a thousandth: each repeats by itself for hundreds of micro-batches before one waits."""
+    rng = np.random.default_rng(11)
+    for _ in range(12):
+        p, v = int(rng.integers(2, 6)), int(rng.choice([1, 2, 4]))
+        schedule, m = "interleaved" if v > 1 else "1f1b", p * int(rng.integers(30, 60))
+        near = 1 + rng.choice([-1, 1], (p, 3)) * 10 ** rng.uniform(-4, -2, (p, 3))
+        times = rng.uniform(0.5, 2, 3) * near
+        stages = [StageTimes(f, b, w, 0.02 * rng.integers(2)) for f, b, w in times.tolist()]
+        assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m).seconds, rel=1e-11)
+
+
 @folded("schedule", SCHEDULES)
 def test_arrays_of_stage_times_and_micro_batches_are_the_elements_one_by_one(schedule: str) -> None:
     rng = np.random.default_rng(8)

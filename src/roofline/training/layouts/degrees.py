@@ -140,13 +140,13 @@ def degree_points(
 
 def with_micro_batches(every: Sequence[DegreePoints]) -> list[DegreePoints]:
     """Lists of points that know the micro-batches of them all."""
-    columns = [np.concatenate([getattr(points, name) for points in every]) for name in SEEN]
-    codes = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
+    columns = {name: np.concatenate([getattr(points, name) for points in every]) for name in SEEN}
+    codes = np.zeros(sum(map(len, every)), dtype=np.int64)
+    for column in columns.values():
         known, numbers = np.unique(column, return_inverse=True)
         codes = codes * len(known) + numbers
     _, first, index = np.unique(codes, return_index=True, return_inverse=True)
-    whole = MicroBatches(*(column[first] for column in columns), index=index)
+    whole = MicroBatches(**{name: column[first] for name, column in columns.items()}, index=index)
     ends = np.cumsum([len(points) for points in every])[:-1]
     return [
         replace(points, among=replace(whole, index=own))

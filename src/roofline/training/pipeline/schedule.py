@@ -178,11 +178,15 @@ MOST_NUMBERS = 8_000_000
 @dataclass(frozen=True, eq=False)
 class Played:
     """Simulated items of a schedule and their end times: along the first axis in order of their waves, followed by a
-    0."""
+    0.
+
+    `took`: seconds by stage and kind; `sends`: by stage, followed by a 0.
+    """
 
     schedule: str
     waves: Waves
     ends: Any
+    took: Any
     sends: Any
 
     @property
@@ -219,7 +223,7 @@ def play(schedule: str, stages: Sequence[StageTimes], m: Count, v: int, longest:
         for kind, value in enumerate(by_kind):
             seconds[i, kind] = value
     some = m if is_array(m) and np.ndim(m) and int(m.min()) < longest else None
-    return Played(schedule, waves, waves.ends(seconds, sends, some), sends)
+    return Played(schedule, waves, waves.ends(seconds, sends, some), seconds, sends)
 
 
 def length(schedule: str, stages: Sequence[StageTimes], micro_batches: Count, chunks: int = 1) -> Count:
@@ -273,7 +277,7 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, round
         lengths: Array = play(schedule, stages, 1, v, 1).seconds + (m - 1) * slowest
         return lengths
     enough = rounds * p
-    long = np.flatnonzero(m > enough + p)
+    long, slow = np.flatnonzero(m > enough + p), np.zeros(m.shape, dtype=bool)
     size, repeats, lengths, beyond = m.copy(), np.ones(m.shape, dtype=bool), np.zeros(m.shape), np.zeros(m.shape)
     if len(long):
         every = play(schedule, _some(stages, long), enough, v, enough, whole_passes(schedule))
@@ -283,11 +287,14 @@ def _length(schedule: str, stages: Sequence[StageTimes], m: Array, v: int, round
         period, more = np.maximum(again, 1), m[long] - enough
         size[long], repeats[long], lengths[long] = enough + more % period, again > 0, every.seconds
         beyond[long] = more // period * seconds
+        if whole_passes(schedule) and rounds > ROUNDS and not again.all():
+            slow[long] = again == 0
+            lengths[slow], beyond[slow] = _overtaking(every, schedule, v, enough, m[slow], again == 0), 0
     rest = np.flatnonzero(repeats & ((size > enough) | (m <= enough + p)))
     if len(rest):
         lengths[rest] = _played(schedule, _some(stages, rest), size[rest], v)
     lengths += beyond
-    rest = np.flatnonzero(~repeats)
+    rest = np.flatnonzero(~repeats & ~slow)
     if len(rest):
         lengths[rest] = _length(schedule, _some(stages, rest), m[rest], v, 2 * rounds)
     return lengths
@@ -343,6 +350,60 @@ def _repeat(every: Played, schedule: str, m: int, v: int) -> tuple[Array, Array]
         return again, np.where(again > 0, seconds, 0.0)
     last = latest[-1, 0] - ends_of(window - 1 - rounds, window - rounds)[0, 0]
     return again, np.where(again > 0, seconds, last)
+
+
+def _overtaking(every: Played, schedule: str, v: int, enough: int, m: Array, some: Array) -> Array:
+    """Length of `m` micro-batches of some elements, of which `enough` are simulated and do not repeat yet.
+
+    Where two stages take nearly as long, each repeats with a period of its own until one has waited long enough for the
+    other. Until then every end of a stage moves by the same time in each period, as long as no item begins to wait for
+    another one than before. So all periods but those near such a change are added at once.
+    """
+    waves, ends, took, sends = every.waves, *(np.array(x[..., some]) for x in (every.ends, every.took, every.sends))
+    p = len(waves.of_stage)
+    (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
+    places = [_rounds(schedule, i, p, enough, v) for i in range(p)]
+    window, block = min(number for *_, number in places), max(rounds, reach)
+    most_followed = max(2, (window - block - rounds) // (2 * rounds))
+
+    def items(first: int, last: int | None) -> list[Array]:
+        """The items of each stage in the rounds from `first` to before `last`, or to the end."""
+        begins = (at + n * (number - window) for at, n, number in places)
+        return [
+            waves.of_stage[i][begin + 2 * first : None if last is None else begin + 2 * last]
+            for i, begin in enumerate(begins)
+        ]
+
+    latest, earlier = (np.concatenate(items(window - block - n, window - n)) for n in (0, rounds))
+    waited, stage = waves.needed[latest], waves.stage[latest]
+    alone = waited == len(waves.stage)
+    sender = np.where(alone, stage, waves.stage[np.where(alone, 0, waited)])
+    lengths, left, at = np.zeros(m.shape), (m - enough) // micro_batches, np.arange(len(m))
+    while len(at):
+        moved = (ends[latest] - ends[earlier]).reshape(p, 2 * block, -1)
+        low, high = moved.min(axis=1), moved.max(axis=1)
+        near = 1e-12 * ends[latest[-1]]
+        steady, alike = (high - low <= near).all(axis=0), high.max(axis=0) - low.min(axis=0) <= near
+        gain = high[sender] - high[stage]
+        slack = ends[waves.before[latest]] - ends[waited] - sends[waves.sender[latest]]
+        until = np.where(gain > near, slack, np.inf) / np.where(gain > near, gain, 1.0)
+        free = np.maximum(np.floor(until.min(axis=0)), 0.0)
+        added = np.where(steady, np.where(alike, left, np.minimum(free, left)), 0).astype(np.int64)
+        followed = np.minimum(most_followed, left - added)
+        for number in np.unique(followed).tolist():
+            some = followed == number
+            part, back = ends[:, some], number * rounds
+            part[np.concatenate(items(window - block - back, window - back))] = (
+                part[latest] + added[some] * high[stage][:, some]
+            )
+            waves.follow(part, took[..., some], sends[..., some], np.concatenate(items(window - back, None)))
+            ends[:, some] = part
+        left = left - added - followed
+        over = left == 0
+        lengths[at[over]] = ends[[order[-1] for order in waves.of_stage]].max(axis=0)[over]
+        at, left = at[~over], left[~over]
+        ends, took, sends = ends[:, ~over], took[..., ~over], sends[..., ~over]
+    return lengths
 
 
 def timeline(schedule: str, stages: Sequence[StageTimes], micro_batches: int, chunks: int = 1) -> Timeline:
