@@ -322,7 +322,7 @@ class Trial:
         return self.contest.chips // self.choice.chips
 
     def settings(self, balanced: bool = True) -> dict[str, str]:
-        """What a replica is run on and how; `balanced`: with `timeout_iters`, which `serve` refuses for long answers."""
+        """What a replica is run on and how; `balanced`: with `timeout_iters`, which `serve` refuses of long answers."""
         contest, choice = self.contest, self.choice
         names = WORDS[contest.engine.partition("@")[0]]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
