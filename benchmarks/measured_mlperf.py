@@ -336,7 +336,7 @@ class Trial:
         return self.contest.chips // self.choice.chips
 
     def engine(self, balanced: bool = True) -> str:
-        """The engine with the settings of the submission; `balanced`: with `timeout_iters`, which `serve` refuses for
+        """The engine with the settings of the submission; `balanced`: with `timeout_iters`, which `serve` refuses of
         long answers."""
         contest, choice = self.contest, self.choice
         names = WORDS[contest.engine.partition("@")[0]]

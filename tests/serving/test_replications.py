@@ -88,6 +88,15 @@ def test_users_by_an_ideal_law_are_the_formulas(law: Mode, users: bool) -> None:
     assert answers_are_followed(8, 1, load, False, drafts=False, law=law)
 
 
+@pytest.mark.parametrize("users", [2, 12])
+def test_users_of_prompts_alone_are_what_a_simulation_sees(users: int) -> None:
+    given = {"on": "h100-sxm", "engine": "vllm", "input": 3000, "output_tokens": 1, "concurrency": users}
+    served, seen = rl.serve(LLAMA, **given), rl.simulate(LLAMA, **given, extent=rl.Extent(requests=6000, seed=3))
+    assert served.percentiles.ttft.p99 == pytest.approx(seen.ttft.p99, rel=0.15)
+    for kept in (served, rl.serve(LLAMA, **given, rounds=10**6)):  # followed, and by the formula
+        assert users / kept.requests_per_second == pytest.approx(seen.latency.mean, rel=0.04)
+
+
 def test_users_beyond_all_places_wait_for_the_highest_rate() -> None:
     given = {"input": 2000, "output_tokens": 8, "on": "h100-sxm", "engine": "vllm(max_num_seqs=16)"}
     served = rl.serve(LLAMA, concurrency=np.array([64, 640]), **given)
@@ -124,6 +133,18 @@ def test_ranks_in_step_wait_for_the_slowest() -> None:
     )  # fmt: skip
     assert in_step.tpot.expected > 1.3 * apart.tpot.expected
     assert float(in_step.tpot.expected) == pytest.approx(seen.tpot.mean, rel=0.03, abs=seen.tpot.half_width)
+
+
+def test_prompts_wait_for_those_of_other_ranks() -> None:
+    """TensorRT-LLM's `timeout_iters`; answers that are not followed refuse it."""
+    given = {"input": 800, "on": "8xb200", "layout": "dp=8,ep=8", "engine": "trtllm(timeout_iters=20)", "rate": 60.0}
+    served = rl.serve("Qwen/Qwen3-30B-A3B", output_tokens=60, **given)
+    seen = rl.simulate("Qwen/Qwen3-30B-A3B", output_tokens=60, **given, extent=rl.Extent(requests=4000, seed=3))
+    for name in ("ttft", "tpot"):
+        mean, expected = getattr(seen, name), float(getattr(served, name).expected)
+        assert abs(expected - mean.mean) < 0.03 * mean.mean + mean.half_width
+    with pytest.raises(rl.InputError, match="timeout_iters=20"):
+        rl.serve("Qwen/Qwen3-30B-A3B", output_tokens=300, **given)
 
 
 def test_arrays_are_their_elements() -> None:

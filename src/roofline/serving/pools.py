@@ -308,23 +308,26 @@ def _prefill_server(pair: Pair, load: Load) -> Server:
     return known_server(pair.first, requests, len(pair.shape(load)), None)
 
 
-def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, after: Count) -> Count:
+def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_rate: Count, after: Count) -> Count:
     """Requests per second with users, of which the prefill pool takes no more than with as many of them as are there.
 
     Those are all but the rate times `after`, the seconds from the end of the prefill to the last token. The number
     varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
-    inequality. The rate at which both agree is that of a secant. `rate`: without this bound.
+    inequality. The rate at which both agree is that of a secant. `rate`: without this bound; `most_rate`: what a
+    replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
+    each = prefills * most(1.0, most_rate / server.fastest)
 
     def taken(rate: Count) -> Array:
-        return prefills * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills)
+        return np.asarray(each * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills))
 
-    less = least(rate, taken(rate))
+    several = users > prefills * server.groups
+    less = where(several, least(rate, taken(rate)), rate)
     if np.all(np.asarray(less >= rate)):
         return rate
     too_much, too_little = rate - less, most(taken(less) - less, 0.0)
-    return less + (rate - less) * too_little / most(too_little + too_much, 1e-300)
+    return where(less < rate, less + (rate - less) * too_little / most(too_little + too_much, 1e-300), rate)
 
 
 def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
@@ -353,7 +356,8 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)
-        rate = _rate_with_users(pair, load, back(s.prefills), rate, after)
+        fastest = back(t.prefills * t.batches.fastest / s.prefills)
+        rate = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after)
         queued = queued + load.concurrency / rate - load.concurrency / back(p.rate)
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))

@@ -65,6 +65,8 @@ Warm-up: half as many requests (at most SETTLING), plus three times the number i
 SHORT, CROWD = 100, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step, and the most requests that a rank
 runs at once. The formula takes a hundredth of the time, and is right for longer ones more often."""
+ALIKE = 0.1
+"""Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
 """Sampling error of the rate of a server that is followed with users, as a share: three standard errors and more."""
 QUEUED = 2
@@ -892,11 +894,11 @@ def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest:
 def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode) -> Array:
     """Whether servers of answers of so many tokens, on average, are followed step by step.
 
-    `in_step`: ranks that run every step together. Users of requests that are alike would meet in the same steps for
-    ever, which those of servers do not: where ranks step by themselves, the formula answers. So it does by an ideal
-    law, where its steps are the speed of light.
+    `in_step`: ranks that run every step together. Users of requests that are alike meet in the same steps for many
+    rounds, as they began, which those of servers do not: where ranks step by themselves, the formula answers. So it
+    does by an ideal law, where its steps are the speed of light.
     """
-    alike = (np.asarray(load.input_cv) == 0) & (np.asarray(load.output_cv) == 0)
+    alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
     return np.asarray((np.asarray(output) <= SHORT) & ~formula)
 
