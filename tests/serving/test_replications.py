@@ -103,7 +103,7 @@ def test_users_beyond_all_places_wait_for_the_highest_rate() -> None:
     most = rl.serve(LLAMA, concurrency=2**20, **given).requests_per_second
     assert served.requests_per_second == pytest.approx(most, rel=1e-9)
     assert np.diff(served.latency.expected) == pytest.approx(576 / most, rel=1e-6)
-    assert served.tpot.expected[0] == served.tpot.expected[1]
+    assert served.tpot.expected[0] == pytest.approx(served.tpot.expected[1], rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,8 @@ def test_short_answers_are_what_a_simulation_sees(engine: str, layout: str, give
     """TTFT, TPOT and their 99th percentiles, within the simulation's own confidence and the sample's."""
     where = {"on": "h100-sxm" if layout == "tp=1" else "2xh100-sxm", "engine": engine, "layout": layout}
     served = rl.serve(LLAMA, **where, **given)
-    seen = rl.simulate(LLAMA, **where, **given, extent=rl.Extent(requests=20_000, seed=3))
+    requests = 60_000 if given["output_tokens"] < 5 else 20_000  # a p99 of TPOT scatters by 4 % in 20,000 of 4 tokens
+    seen = rl.simulate(LLAMA, **where, **given, extent=rl.Extent(requests=requests, seed=3))
     for name in ("ttft", "tpot"):
         mean, expected = getattr(seen, name), float(getattr(served, name).expected)
         assert abs(expected - mean.mean) < 0.03 * mean.mean + mean.half_width

@@ -303,9 +303,7 @@ def test_a_later_round_of_mlperf_runs_as_its_submission_was_configured(
     trial = measured_mlperf.Trial(contest, choice)
     assert ("enable_chunked_prefill=1" in trial.engine()) is (choice.chunked and engine.startswith("trtllm"))
     handed = trial.settings()["engine"]
-    assert handed == dataclasses.replace(
-        engine_named(trial.engine()), request_s=0.0, request_token_s=0.0
-    )
+    assert handed == dataclasses.replace(engine_named(trial.engine()), request_s=0.0, request_token_s=0.0)
     assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=handed).time > 0
 
 
