@@ -2,8 +2,9 @@
 
     python benchmarks/fit_mixtures.py DIR
 
-Three classes: engines that were fitted on servers, with the experts whole on each rank; engines that never were; and
-ranks that share out the experts, where the engine was not fitted on servers of the chip. Of each engine on a chip:
+Three classes: engines that were fitted on servers, with the experts whole on each rank; engines that never were, nor
+their own kernels on whole models; and ranks that share out the experts, where the engine was not fitted on servers of
+the chip. Of each engine on a chip:
 rows, the median of ln(measured / expected), and the least share of a step's time that, beside the law's interval, holds
 four fifths of the rows. Then the same of all, and of all but each one in turn, with the share of the rows left out that
 it holds. These are `WHOLE`, `UNTRIED` and `UNSERVED` of `roofline/inference/plan.py`.
@@ -57,10 +58,10 @@ def class_of(run: MeasuredRun) -> tuple[str, str, str] | None:
     name = engine.plain().partition("(")[0]
     if there.layout.ep > 1:
         shared = run.quantity in (*SERVED, "served-token") and not engine.was_served_on(there.chip)
-        return ("shared out, not served on the chip", name, there.chip.id) if shared else None
-    if engine.tried:
-        return ("engine served", name, there.chip.id) if run.quantity in SERVED else None
-    return ("engine never served", name, there.chip.id) if run.quantity in BATCHED else None
+        return ("shared out, never served on the chip", name, there.chip.id) if shared else None
+    if engine.was_tried_on(there.chip):
+        return ("experts measured", name, there.chip.id) if run.quantity in SERVED else None
+    return ("experts never measured", name, there.chip.id) if run.quantity in BATCHED else None
 
 
 def inside(rows: Rows, share: float) -> float:

@@ -265,11 +265,14 @@ class Engine:
             for fit in self.fitted_on
         )
 
-    @property
-    def tried(self) -> bool:
-        """Whether times of its servers' steps were fitted on any chip; kernels alone, of no engine, are as measured."""
-        measured = {quantity for fit in self.fitted_on for quantity in fit.get("quantities", ())}
-        return self.software is None or bool(measured & {"served-tpot", "served-token"})
+    def was_tried_on(self, chip: Chip) -> bool:
+        """Whether its kernels of experts are as measured: steps of its servers were fitted on some chip, or its own
+        kernels on whole models of the generation, or it has none, as where kernels alone are timed."""
+        return self.software is None or any(
+            {"served-tpot", "served-token"} & set(fit.get("quantities", ()))
+            or ("kernels" in fit["values"] and chip.generation in fit.get("generations", ()))
+            for fit in self.fitted_on
+        )
 
     @property
     def keeps_step(self) -> bool:

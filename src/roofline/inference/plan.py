@@ -41,9 +41,9 @@ WHOLE = 0.06
 lies between kernels. To hold 80 % of the measured batches and servers, with each model left out in turn, an interval
 needs 0.03 to 0.06 of it for dense models; of mixtures on servers of engines that were fitted on some 0.06, and 0.05 to
 0.09 with each engine on a chip left out (`benchmarks/fit_mixtures.py`)."""
-UNTRIED = 0.20
-"""Further error of routed experts under an engine that was never fitted on servers, whose kernels of experts nobody
-measured: vLLM and TensorRT-LLM of 2024, llama.cpp. With each engine on a chip left out 0.16 to 0.24."""
+UNTRIED = 0.22
+"""Further error of routed experts where nobody measured the engine's kernels of them, nor its servers: vLLM and
+TensorRT-LLM of 2024, llama.cpp in data centres. With each engine on a chip left out 0.19 to 0.25."""
 UNEVEN = 0.12
 """Further error of ranks whose experts are assumed to be loaded evenly. Balancing the residual load of such ranks has
 gained up to 7.3 % of the throughput (LPLB) and up to 4.9 % (Waterfill): lmsys.org/blog/2026-06-26-waterfill-lplb."""
@@ -195,9 +195,9 @@ class Plan:
         if self.target.mode.name != "calibrated":
             return 0.0
         routed = [module for _, module, _ in self.rank.placed() if isinstance(module, Experts)]
-        engine = self.target.engine
-        assumed: Count = 0.0 if engine.tried or not routed else UNTRIED
-        uneven = UNEVEN if engine.was_served_on(self.target.chip) else UNSERVED
+        engine, chip = self.target.engine, self.target.chip
+        assumed: Count = 0.0 if not routed or engine.was_tried_on(chip) else UNTRIED
+        uneven = UNEVEN if engine.was_served_on(chip) else UNSERVED
         for module in routed:
             assumed = most(assumed, where(module.ranks > 1, where(module.load == 1, uneven, 0.0), 0.0))
         return root(WHOLE**2 + assumed**2) if routed else WHOLE
