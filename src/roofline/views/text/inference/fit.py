@@ -28,7 +28,7 @@ def fit_text(f: Fit) -> str:
     weights, cache, active, overhead = BUFFERS if f.engine.buffers else TERMS
     beside = OUTSIDE if f.engine.buffers else f.engine.source
     rows = [
-        (weights, m.weights, weights_text(f)),
+        (weights, m.weights, loaded_text(f)),
         (cache, m.cache, f"{sequences} in {blocks_text(f)}"),
         *([("state", m.state, f"recurrent state of {f.batch_per_replica} sequences")] if m.state else []),
         (active, m.activations, activations_text(f)),
@@ -80,7 +80,7 @@ def _verdict(f: Fit) -> str:
     return f"the weights fit, and {sequences} beside them ({why}; no --context is given){_whose(f)}"
 
 
-def weights_text(f: Fit) -> str:
+def loaded_text(f: Fit) -> str:
     """The formats of the weights, and what of them the engine leaves in the memory of the host."""
     tables = any(map(hashed, (m for m, _ in f.model.modules()))) and f.engine.hosted(f.chip)
     return f"{f.formats.text()}{'; tables of n-grams are in the memory of the host' if tables else ''}"
