@@ -269,8 +269,8 @@ def by_bytes(e: Any) -> str:
 class Ranked:
     """A run among the plans of the search: its estimate, the best plan, plans, and how many of them are faster.
 
-    `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans. `alike`: the best of the
-    plans with its ZeRO stage and recomputation, if any.
+    `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans. `unlike`: settings of it
+    that no plan has. `alike`: the best of the plans with its ZeRO stage and recomputation, if any.
     """
 
     run: PublishedRun
@@ -280,6 +280,7 @@ class Ranked:
     plans: int
     faster: int
     there: bool
+    unlike: tuple[str, ...]
 
     @property
     def gap(self) -> float:
@@ -302,11 +303,19 @@ class Ranked:
         return max(savings, key=lambda kind: savings[kind])
 
     @property
+    def _why(self) -> str:
+        return f", of which none has {' or '.join(self.unlike)}" if self.unlike else ""
+
+    @property
     def line(self) -> str:
         """One line of text."""
         e, b = self.theirs, self.best
         words = (
-            "" if self.there else "; not among them" if e.fits else f"; {_missing(e):.0f} GB too large, {by_bytes(e)}"
+            ""
+            if self.there
+            else f"; not among them{self._why}"
+            if e.fits
+            else f"; {_missing(e):.0f} GB too large, {by_bytes(e)}"
         )
         other = "".join(f"; + {one.text}" for one in self.exploits)
         own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
@@ -340,7 +349,16 @@ def ranked(run: PublishedRun) -> Ranked | str:
     own = _bare(e.deployment.layout.text(), e.step.micro_batch, e.schedule, e.recompute)
     there = own in {_bare(p.layout, p.micro_batch, p.schedule, p.recompute) for p in s.plans}
     alike = (p for p in s.plans if p.spread.zero == e.deployment.layout.zero and p.recompute == e.recompute)
-    return Ranked(run, e, s.plans[0], next(alike, None), len(s.plans), faster, there)
+    own_settings, known = _settings(e.deployment.layout, e), [_settings(p.spread, p) for p in s.plans]
+    unlike = tuple(f"{name}={value}" for name, value in own_settings.items() if all(k[name] != value for k in known))
+    return Ranked(run, e, s.plans[0], next(alike, None), len(s.plans), faster, there, unlike)
+
+
+def _settings(layout: Any, of: Any) -> dict[str, Any]:
+    """What a plan or an estimate chooses, by name."""
+    degrees = {name: getattr(layout, name) for name in ("tp", "cp", "pp", "ep", "vp", "zero", "shard")}
+    again = getattr(getattr(of, "step", None), "recompute_layers", None)
+    return {**degrees, "schedule": of.schedule, "recompute": of.recompute.strip(","), "recompute_layers": again}
 
 
 def _bare(layout: str, micro_batch: int, schedule: str, again: str) -> tuple[str, int, str, str]:

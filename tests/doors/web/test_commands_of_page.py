@@ -208,3 +208,26 @@ def test_training_s_timeline_and_layouts(page: Page) -> None:
     page.tab.wait_for_selector(row, timeout=60_000)
     assert page.tab.inner_text(row) != shortest
     assert page.seen.said == []
+
+
+def test_training_s_step_has_adapters_packs_and_stragglers_and_its_run_spare_nodes(page: Page) -> None:
+    page.seen.said.clear()
+    page.set_to("on", "8xh100-sxm")
+    page.set_to("layout", "pp=2,dp=4,zero=1")
+    page.open("training")
+    cards = "[...document.querySelectorAll('#view .card')].map((card) => card.textContent)"
+    step = page.sees(cards)
+    for name, value in (("Stragglers", "0.5:2"), ("Lora", "16"), ("Dora", "yes"), ("Lengths", "1024x4")):
+        page.set_to(f"more-train{name}", value)
+        assert page.sees(cards) != step, name
+        step = page.sees(cards)
+    page.set_to("more-trainAim", "days")
+    row, days = "#view section [aria-label='Search for layouts'] tbody tr", []
+    for nodes in (0, 1):
+        if nodes:
+            page.set_to("more-spareNodes", f"{nodes}")
+        page.tab.get_by_role("button", name="Run").click()
+        page.tab.wait_for_selector(row, timeout=60_000)
+        days.append(page.tab.inner_text(row))
+    assert days[0] != days[1]
+    assert page.seen.said == []

@@ -186,7 +186,7 @@ class Played:
     schedule: str
     waves: Waves
     ends: Any
-    took: Any
+    took: Array
     sends: Any
 
     @property

@@ -68,9 +68,16 @@ WHOLE = MappingProxyType({
     "batch": "encodeBatch", "rate": "encodeArrivals", "input": "encodeInput", "passes": "encodePasses",
 })  # fmt: skip
 """Of inputs that a model reads as a whole: how many, how many a second, of what length, how often they are denoised."""
-TRAINING = MappingProxyType({"batch": "trainBatch", "tokens": "trainTokens"})
-RUN = MappingProxyType({"objective": "trainAim", "run_tokens": "trainRunTokens", "seconds": "searchSeconds"})
-"""Of a search for layouts: what is best, the tokens of the whole run, and the time to look."""
+TRAINING = MappingProxyType({
+    "batch": "trainBatch", "tokens": "trainTokens", "lora": "trainRank", "dora": "trainMagnitudes",
+    "lengths": "trainPacked", "stragglers": "trainSlow",
+})  # fmt: skip
+"""Of a training step: its sequences and what is packed into each, what learns, and which chips are slower."""
+RUN = MappingProxyType({
+    "objective": "trainAim", "run_tokens": "trainRunTokens", "seconds": "searchSeconds", "spare_nodes": "trainSpares",
+    "repair_hours": "trainRepairs",
+})  # fmt: skip
+"""Of a search for layouts: what is best, the tokens of the whole run, its spare nodes, and the time to look."""
 DEMAND = MappingProxyType({
     "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",
     "tpot": "demandTpot",

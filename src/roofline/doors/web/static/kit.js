@@ -60,6 +60,12 @@ export function number(key, label, least, most, changed) {
   return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
 }
 
+// A text that may be empty.
+export function words(key, label, example, changed) {
+  const field = make("input", { type: "text", value: now()[key], placeholder: example, id: `more-${key}`, disabled: exported !== null, onchange: () => { now()[key] = field.value.trim().slice(0, 200); changed(); } });
+  return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
+}
+
 // `values`: values, or a text for each.
 export function choice(key, label, values, changed) {
   const worded = Array.isArray(values) ? Object.fromEntries(values.map((value) => [value, value])) : values;
