@@ -313,7 +313,8 @@ def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_
 
     Those are all but the rate times `after`, the seconds from the end of the prefill to the last token. The number
     varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
-    inequality. The rate at which both agree is that of a secant. `rate`: without this bound; `most_rate`: what a
+    inequality. The rate at which both agree is that of a secant. It bounds prompts that share no step with another: of
+    those that do, few users get more than the server's formula says. `rate`: without this bound; `most_rate`: what a
     replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
@@ -322,7 +323,9 @@ def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_
     def taken(rate: Count) -> Array:
         return np.asarray(each * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills))
 
-    several = users > prefills * server.groups
+    several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
+    if not several.any():
+        return rate
     less = where(several, least(rate, taken(rate)), rate)
     if np.all(np.asarray(less >= rate)):
         return rate
