@@ -42,6 +42,10 @@ def fall(values: Any) -> float:
     return float(np.max(1 - array / np.maximum.accumulate(array), initial=0.0))
 
 
+SAMPLED = 0.005
+"""Share by which a figure of a server that is followed may fall, as replications are a sample."""
+
+
 def grows(values: Any, by: float = 0.0) -> bool:
     """Whether values never fall by more than a share, and by rounding."""
     return fall(values) <= by + 1e-12
@@ -122,7 +126,7 @@ def test_a_server_slows_with_every_request_in_flight() -> None:
     ):  # fmt: skip
         tpot = rl.serve(LLAMA, **{**given, name: values}).tpot
         assert grows(tpot.expected, KERNELS), name
-        assert grows(tpot.floor), name
+        assert grows(tpot.floor, SAMPLED), name  # of as many decodes as were seen, a sample
 
 
 @pytest.mark.parametrize("name", [LLAMA, LATENT, "Qwen/Qwen3-Next-80B-A3B-Instruct", "AntonV/mamba2-130m-hf"])

@@ -495,7 +495,7 @@ class Replications:
         passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
         last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
         last = np.where(self.steps > 0, last, self.first)
-        round_s = 0.0
+        round_s = lone_s = 0.0
         if these is None:
             since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
             there &= (last > since) & (last <= until)
@@ -507,9 +507,10 @@ class Replications:
             step_s = (last[counted] - self.first[counted]).sum() / max((self.steps - left)[counted].sum(), 1)
             last, there = last + left * step_s, counted
             round_s = self._between(these)
+            lone_s = sum(float(s.mean()) for s in (self.late, *self._alone(np.ones_like(begun))))
         late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
         alone = self._alone(there)
-        return RequestTimes(late, first - ready, last - first, output, *alone, round_s)
+        return RequestTimes(late, first - ready, last - first, output, *alone, round_s, lone_s)
 
     def _between(self, these: Window) -> float:
         """Mean seconds from one request of a rank to the next one, while `these` have their first token.
@@ -592,7 +593,8 @@ def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
 class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
     from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone.
-    `between`: from one request of a rank to its next one, in a closed loop that is random; else 0."""
+    `between`: from one request of a rank to its next one, in a closed loop that is random, and `lone`: of a request
+    that is alone, as a mean of all that were drawn, whose work `between` is of; else 0."""
 
     late: Array
     first: Array
@@ -601,6 +603,7 @@ class RequestTimes:
     first_alone: Array
     after_alone: Array
     between: float
+    lone: float
 
 
 def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:

@@ -680,8 +680,7 @@ class Server:
             longer = (float(alone.following * self.share) + added_each) / tpot
         first = seen.late + seen.first
         if users and seen.between:  # by Little's law
-            alone_s = float((seen.late + seen.first_alone + seen.after_alone).mean())
-            added_s = scale * (users * seen.between - alone_s)
+            added_s = scale * (users * seen.between - seen.lone)
             if several.any():
                 after = float(alone.ttft) + (self.output - 1) * float(alone.following * self.share) + added_s - ttft
                 longer = float(after / ((self.output - 1) * tpot))
