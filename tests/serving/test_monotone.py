@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import roofline as rl
-from folded import folded
+from folded import by_day, folded
 
 LLAMA, LATENT = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
 MODELS = (
@@ -122,7 +122,7 @@ def test_a_server_slows_with_every_request_in_flight() -> None:
     rng = np.random.default_rng(9)
     given = {"on": "h100-sxm", "input": 800, "output": 100, "concurrency": 32}
     for name, values in (
-        ("concurrency", rising(rng, 1, 200)), ("input", rising(rng, 1, 8000)),
+        ("concurrency", rising(rng, 1, 200, by_day(20, 60))), ("input", rising(rng, 1, 8000, by_day(20, 60))),
     ):  # fmt: skip
         tpot = rl.serve(LLAMA, **{**given, name: values}).tpot
         assert grows(tpot.expected, KERNELS), name

@@ -26,6 +26,7 @@ def test_no_curve_falls(model: str, chip: str, engine: str, new: int, out: int) 
     assert (waits[1:] > 0.99 * np.maximum.accumulate(waits)[:-1]).all()
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("model", "chip", "new", "out"),
     [
