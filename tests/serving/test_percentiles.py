@@ -14,6 +14,7 @@ import roofline as rl
 from alike import EQUAL
 from folded import by_day
 from roofline.serving.closed_forms.percentiles import SHARES, Tail, Varied
+from roofline.serving.server import SHORT
 from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -78,7 +79,9 @@ def test_in_order_around_the_mean(new: int, out: int, users: int, engine: str) -
         values = [getattr(getattr(s.percentiles, name), part) for part in PARTS]
         assert all(np.isfinite(values))
         assert values == sorted(values)
-        assert 0 < values[0] <= getattr(s, name).expected * (1 + 1e-9) <= values[3] * (1 + 1e-6)
+        skewed = 0.02 if out <= SHORT else 1e-9  # those that were followed may have a median above the mean
+        assert 0 < values[0] <= getattr(s, name).expected * (1 + skewed)
+        assert getattr(s, name).expected <= values[3] * (1 + 1e-6)
 
 
 def test_arrays_are_their_elements() -> None:

@@ -533,8 +533,11 @@ class Server:
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
         short = answers_are_followed(self.output, in_step, load, closed, drafts, self.asked.plan.target.mode)
-        if closed:  # a user who has a group to himself waits for nobody
-            short = short & ((np.asarray(in_step) > 1) | (np.asarray(present) > 1))
+        if closed:  # a user who has a group to himself waits for nobody, and lengths of one token do not vary
+            varies = (
+                (np.asarray(self.requests.prompts_vary) > 0) | (np.asarray(self.requests.answers_vary) > 0) | drafts
+            )
+            short = short & ((np.asarray(in_step) > 1) | (np.asarray(present) > 1) & varies)
         few = np.minimum(present, self.places) <= CROWD
         return np.asarray(short & few & (self.rounds is None) & self.follows)
 
