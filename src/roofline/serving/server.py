@@ -62,9 +62,10 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, CROWD = 100, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, and the most requests that a rank
-runs at once. The formula takes a hundredth of the time, and is right for longer ones more often."""
+SHORT, SHORT_APART, CROWD = 100, 16, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
+the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
+often."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -539,7 +540,8 @@ class Server:
             )
             short = short & ((np.asarray(in_step) > 1) | (np.asarray(present) > 1) & varies)
         few = np.minimum(present, self.places) <= CROWD
-        return np.asarray(short & few & (self.rounds is None) & self.follows)
+        room = np.asarray(self.capacity >= self.groups)  # where not one fits, times ignore the memory
+        return np.asarray(short & few & room & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
@@ -902,7 +904,7 @@ def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    return np.asarray((np.asarray(output) <= SHORT) & ~formula)
+    return np.asarray((np.asarray(output) <= np.where(np.asarray(in_step) > 1, SHORT, SHORT_APART)) & ~formula)
 
 
 known_server = remembered(64)(Server)

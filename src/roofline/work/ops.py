@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-import numpy as np
-
+from roofline.declared.numbers.arrays import np
 from roofline.declared.numbers.maths import Count
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable
