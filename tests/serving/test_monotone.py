@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 import roofline as rl
-from folded import by_day, folded
+from folded import folded
 
 LLAMA, LATENT = "meta-llama/Llama-3.1-8B", "deepseek-ai/DeepSeek-V3"
 MODELS = (
@@ -40,10 +40,6 @@ def fall(values: Any) -> float:
     """By how much values fall at most below what came before, as a share of it."""
     array = np.asarray(values, dtype=float)
     return float(np.max(1 - array / np.maximum.accumulate(array), initial=0.0))
-
-
-SAMPLED = 0.005
-"""Share by which a figure of a server that is followed may fall, as replications are a sample."""
 
 
 def grows(values: Any, by: float = 0.0) -> bool:
@@ -122,11 +118,11 @@ def test_a_server_slows_with_every_request_in_flight() -> None:
     rng = np.random.default_rng(9)
     given = {"on": "h100-sxm", "input": 800, "output": 100, "concurrency": 32}
     for name, values in (
-        ("concurrency", rising(rng, 1, 200, by_day(20, 60))), ("input", rising(rng, 1, 8000, by_day(20, 60))),
+        ("concurrency", rising(rng, 1, 200)), ("input", rising(rng, 1, 8000)),
     ):  # fmt: skip
         tpot = rl.serve(LLAMA, **{**given, name: values}).tpot
         assert grows(tpot.expected, KERNELS), name
-        assert grows(tpot.floor, SAMPLED), name  # of as many decodes as were seen, a sample
+        assert grows(tpot.floor), name
 
 
 @pytest.mark.parametrize("name", [LLAMA, LATENT, "Qwen/Qwen3-Next-80B-A3B-Instruct", "AntonV/mamba2-130m-hf"])

@@ -14,7 +14,7 @@ import roofline as rl
 from alike import EQUAL
 from folded import by_day
 from roofline.serving.closed_forms.percentiles import SHARES, Tail, Varied
-from roofline.serving.server import SHORT
+from roofline.serving.server import SHORT_APART
 from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -79,9 +79,11 @@ def test_in_order_around_the_mean(new: int, out: int, users: int, engine: str) -
         values = [getattr(getattr(s.percentiles, name), part) for part in PARTS]
         assert all(np.isfinite(values))
         assert values == sorted(values)
-        skewed = 0.02 if out <= SHORT else 1e-9  # those that were followed may have a median above the mean
-        assert 0 < values[0] <= getattr(s, name).expected * (1 + skewed)
-        assert getattr(s, name).expected <= values[3] * (1 + 1e-6)
+        mean = getattr(s, name).expected
+        assert 0 < values[0] <= values[3]
+        assert mean <= values[3] * (1 + 1e-6)
+        # not where servers are followed: simulated, three users of (1, 2) have a median TTFT of 18.8 ms, a mean of 16.7
+        assert values[0] <= mean * (1 + 1e-9) or out <= SHORT_APART
 
 
 def test_arrays_are_their_elements() -> None:

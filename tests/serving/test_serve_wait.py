@@ -7,7 +7,7 @@ import pytest
 
 import roofline as rl
 from alike import EQUAL
-from roofline.serving.server import SHORT
+from roofline.serving.server import SHORT_APART
 
 
 @pytest.mark.parametrize("concurrency", [2, 3, 8])
@@ -61,14 +61,13 @@ def test_whoever_comes_to_an_idle_server_waits_for_nobody() -> None:
 def test_throughput_never_falls_with_concurrency(engine: str, formula: bool, whole: bool) -> None:
     """By day servers that are followed have as few points as simulations."""
     for size in ((100, 10), (2000, 8), (20000, 100), (300, 1000), (3000, 1)):
-        points = 60 if formula and (whole or size[1] > SHORT) else 10
+        points = 60 if formula and (whole or size[1] > SHORT_APART) else 10
         many = np.unique(np.geomspace(1, 2000, points).astype(int))
         given = {"input": size[0], "output": size[1], **H100, "engine": engine, "formula": formula}
         rates = rl.serve(LLAMA, concurrency=many, **given).requests_per_second
         assert (rates[1:] >= 0.99 * np.maximum.accumulate(rates)[:-1]).all(), size
 
 
-@pytest.mark.drawn(1)
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_waits_grow_with_the_rate_up_to_the_capacity_that_a_refusal_names(engine: str) -> None:
     given = {"input": 2000, "output": 50, **H100, "engine": engine}
