@@ -221,3 +221,12 @@ def test_an_array_of_cold_batches_is_each_of_them() -> None:
         one = rl.generate("openai-community/gpt2", batch=batch, input=64, output=8, **where)
         assert both.latency.expected[i] == pytest.approx(one.latency.expected, rel=1e-12)
         assert both.ttft.high[i] == pytest.approx(one.ttft.high, rel=1e-12)
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 4}, {"rate": 0.5}])
+def test_short_answers_of_a_server_that_holds_nothing_have_times(load: dict[str, float]) -> None:
+    """They were an error where they are followed and the engine runs more than a replication has places."""
+    given = {"input": 1000, "output_tokens": 10, "engine": "none", **load}
+    s, roomy = (rl.serve("meta-llama/Llama-3.1-8B", on=f"peak=165T,bw=1T,mem={m}", **given) for m in ("15G", "1T"))
+    assert (s.fits, roomy.fits) == (False, True)
+    assert s.ttft.expected == pytest.approx(roomy.ttft.expected, rel=1e-3)

@@ -540,8 +540,7 @@ class Server:
             )
             short = short & ((np.asarray(in_step) > 1) | (np.asarray(present) > 1) & varies)
         few = np.minimum(present, self.places) <= CROWD
-        room = np.asarray(self.capacity >= self.groups)  # where not one fits, times ignore the memory
-        return np.asarray(short & few & room & (self.rounds is None) & self.follows)
+        return np.asarray(short & few & (self.rounds is None) & self.follows)
 
     def _followed(self, these: Array, load: Count, turns: Count, closed: bool) -> Circumstances:
         """What requests of `these` servers see at a rate, or with so many users where the loop is `closed`, element by
@@ -713,7 +712,8 @@ class Server:
         asked, engine, r, groups = self.asked, self.asked.engine, self.requests, int(self.groups)
         bound = (r.longest or LONGEST) if r.load.input_cv or r.load.output_cv else int(self.input + self.output)
         stages, room = int(asked.layout.pp), None
-        if int(self.places) < running_at_once(engine, stages, self.width):
+        fits = int(self.capacity) >= groups  # where not one does, times ignore the memory
+        if fits and int(self.places) < running_at_once(engine, stages, self.width):
             room = room_of(asked, stages, int(self.input + self.output), self.drafting)
         policy = policy_of(asked, stages, room or Room(0.0, 0.0), self.width)
         policy = replace(policy, running=min(policy.running, CROWD), expects=LEAST_EXPECTED * engine.expects)
