@@ -53,6 +53,7 @@ from roofline.inference.memory.memory import Memory
 from roofline.inference.settings import Setup
 from roofline.inference.span import NOTHING, Span, exactly, total
 from roofline.kernels.target import Mode, mode_named
+from roofline.kernels.timing import HOST_LINK
 from roofline.layout.shard import untied_ends
 from roofline.model.checkpoints.quantization.asked import formats_of
 from roofline.model.load import Source, decoder_of
@@ -67,8 +68,6 @@ SYNC_S = 2e-5
 LINK_WORST = 1.25
 """Factor by which a link may be slower than its rate: an assumption, as no run with a known link was found."""
 HOST = "host"
-PCIE = 25e9
-"""Default bytes/s of copies to a card: PCIe 4.0 x16, 31.5 GB/s less protocol overhead."""
 
 
 @group
@@ -80,7 +79,7 @@ class Host:
     """
 
     cpu: Chip
-    pcie: float = PCIE
+    pcie: float = HOST_LINK
     drive: float | None = None
     cache: bool = False
 

@@ -426,11 +426,11 @@ def _embedding(e: m.Embedding, rank: _Rank, stream: Stream) -> tuple[Iterable[m.
 
     Other tables are replicated.
     """
-    if e.rows != rank.rows and e.lookups == 1:
+    if e.rows != rank.rows and not e.hashed:
         return replicated(e, rank, stream)
     mine = cut(e, rank, lambda e, r, what: {"rows": ceil_div(e.rows, r.layout.tp)})
     summed = reduction(e.name, rank)
-    if e.lookups > 1:
+    if e.hashed:
         summed = tuple(replace(x, width=e.lookups * e.width) if isinstance(x, m.Collective) else x for x in summed)
     return (mine, *summed), stream
 

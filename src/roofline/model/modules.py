@@ -95,6 +95,11 @@ class Embedding(Module):
     lookups: int = 1
 
     @property
+    def hashed(self) -> bool:
+        """Whether it is a table of n-grams."""
+        return self.lookups > 1
+
+    @property
     def matrix(self) -> int:
         return self.rows * self.width
 

@@ -355,13 +355,13 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
 
     queued: Count = back(p.prefill_wait)
     rate: Count = back(p.rate)
+    fastest = back(t.prefills * t.batches.fastest / s.prefills)
     if load.rate is not None and follows:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)
-        fastest = back(t.prefills * t.batches.fastest / s.prefills)
-        rate = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after)
-        queued = queued + load.concurrency / rate - load.concurrency / back(p.rate)
+        bounded = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after)
+        queued, rate = queued + load.concurrency / bounded - load.concurrency / rate, bounded
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
     before, seconds, step_floor = back(t.before), back(p.step), back(s.step_floor)
@@ -384,6 +384,6 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
         pair.then, pair.first, pair.requests, flight, back(s.prefills), back(s.decodes),
         pair.prompts, back(np.ceil(p.running - 1e-9).astype(np.int64)) * groups, shaped(cache, shape),
         pair.transfer.shaped(shape), shaped(queued, shape), back(p.decode_wait), ttft.shaped(shape), tpot.shaped(shape),
-        shaped(rate, shape), back(t.prefills * t.batches.fastest / s.prefills),
+        shaped(rate, shape), fastest,
         back(t.decodes * t.running.fastest / s.decodes), back(t.links / t.transfer), each_step.shaped(shape),
     )  # fmt: skip

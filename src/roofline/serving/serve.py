@@ -114,10 +114,12 @@ def serving(
 def _check_balance(server: Server, load: Load, how: SteadyState) -> None:
     """Raise InputError where prompts wait for those of other ranks, which only servers that are followed know."""
     asked, drafts, closed = server.asked, server.drafting is not None, load.rate is None
+    if not asked.engine.balanced:
+        return
     in_step = np.asarray(asked.layout.in_step)
     followed = answers_are_followed(server.output, in_step, load, closed, drafts, asked.plan.target.mode)
     followed = followed & how.formula & (how.rounds is None)
-    if asked.engine.balanced and np.any((in_step > 1) & ~followed):
+    if np.any((in_step > 1) & ~followed):
         given = f"timeout_iters={asked.engine.balanced}"
         raise InputError("engine", given, f"answers of at most {SHORT} tokens by the formula, or `simulate`")
 

@@ -177,7 +177,7 @@ def _embedding(e: m.Embedding, step: Step) -> Iterator[o.Op]:
     t = step.tokens * e.lookups
     touched = least(t, e.rows) * e.width
     yield o.Lookup(
-        name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, hashed=e.lookups > 1, weight=touched,
+        name=e.name, part="embedding", rows=t, width=e.width, shared=e.shared, hashed=e.hashed, weight=touched,
         output=t * e.width,
     )  # fmt: skip
 

@@ -355,7 +355,7 @@ class Holding:
 
 def hashed(module: Module) -> bool:
     """Whether a module is a table of n-grams."""
-    return isinstance(module, Embedding) and module.lookups > 1
+    return isinstance(module, Embedding) and module.hashed
 
 
 def holding(

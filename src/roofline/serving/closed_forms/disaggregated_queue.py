@@ -299,7 +299,7 @@ class Tandem:
 
     @cached_property
     def _several(self) -> Tandem:
-        """The same pools, of which several rates are asked along a new first axis."""
+        """These pools with a new first axis, along which several rates are asked."""
 
         def wider(nodes: Array) -> Array:
             return nodes[:, np.newaxis]

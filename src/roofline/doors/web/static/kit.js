@@ -55,22 +55,24 @@ export function misfit(memory, ways) {
   return node;
 }
 
+const labelled = (key, label, field) => make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
+
 export function number(key, label, least, most, changed) {
   const field = make("input", { type: "number", min: least, max: most, value: now()[key], id: `more-${key}`, disabled: exported !== null, onchange: () => { if (field.checkValidity() && field.value) { now()[key] = Number(field.value); changed(); } } });
-  return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
+  return labelled(key, label, field);
 }
 
 // A text that may be empty.
 export function words(key, label, example, changed) {
   const field = make("input", { type: "text", value: now()[key], placeholder: example, id: `more-${key}`, disabled: exported !== null, onchange: () => { now()[key] = field.value.trim().slice(0, 200); changed(); } });
-  return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
+  return labelled(key, label, field);
 }
 
 // `values`: values, or a text for each.
 export function choice(key, label, values, changed) {
   const worded = Array.isArray(values) ? Object.fromEntries(values.map((value) => [value, value])) : values;
   const field = make("select", { id: `more-${key}`, onchange: () => { now()[key] = field.value; changed(); } }, ...Object.entries(worded).map(([value, text]) => make("option", { value, selected: value === now()[key] }, text)));
-  return make("div", {}, make("label", { for: `more-${key}`, class: "note" }, label), field);
+  return labelled(key, label, field);
 }
 
 // Panel whose slow content is requested by a button; leaving the view aborts the request.
