@@ -49,7 +49,7 @@ from roofline.doors.mcp import tools
 from roofline.doors.web.questions import QUESTIONS, answered
 
 MODEL = "meta-llama/Llama-3.1-8B"
-GIVEN = {"on": "h100-sxm", "input": 100, "output_tokens": 10, "concurrency": 4}
+GIVEN = {"on": "h100-sxm", "input": 100, "output_tokens": 100, "concurrency": 4}
 
 def printed(*words):
     out = io.StringIO()

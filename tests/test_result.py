@@ -69,12 +69,12 @@ def trained() -> Any:
 
 @cache
 def simulated() -> Any:
-    return rl.simulate(QWEN, on=ON, input=64, output=8, rate=5.0, extent=rl.Extent(requests=50))
+    return rl.simulate(QWEN, on=ON, input=64, output=28, rate=5.0, extent=rl.Extent(requests=50))
 
 
 @cache
 def searched() -> Any:
-    return rl.search(QWEN, rl.Demand(64, 8), rl.Limits(tpot=1.0), on=ON, chips=2)
+    return rl.search(QWEN, rl.Demand(64, 28), rl.Limits(tpot=1.0), on=ON, chips=2)
 
 
 @cache
@@ -102,14 +102,14 @@ ONE: dict[str, Callable[[], Any]] = {
     "estimate on a layout": lambda: rl.estimate(QWEN, rl.prefill(3, 64), on=NODE, layout="tp=2,pp=2,dp=2"),
     "analysis": lambda: rl.analyze(QWEN, rl.prefill(1, 64)),
     "explanation": lambda: rl.explain(QWEN, "attention", rl.decode(2, 64)),
-    "generate": lambda: rl.generate(QWEN, on=ON, batch=2, input=64, output=8),
+    "generate": lambda: rl.generate(QWEN, on=ON, batch=2, input=64, output=28),
     "encode": lambda: rl.encode(QWEN, on=ON, batch=4, input=64),
     "speculative": lambda: rl.generate(
-        "Qwen/Qwen3-32B", on=ON, batch=2, input=64, output=8, speculation=rl.Speculation(0.8, 4, rl.load(QWEN))
+        "Qwen/Qwen3-32B", on=ON, batch=2, input=64, output=28, speculation=rl.Speculation(0.8, 4, rl.load(QWEN))
     ),
-    "serve": lambda: rl.serve(QWEN, on=ON, input=64, output=8, concurrency=4),
+    "serve": lambda: rl.serve(QWEN, on=ON, input=64, output=28, concurrency=4),
     "pools": lambda: rl.pools(
-        QWEN, on=NODE, chips=8, prefill_layout="tp=1", decode_layout="tp=2", input=64, output=8, concurrency=4
+        QWEN, on=NODE, chips=8, prefill_layout="tp=1", decode_layout="tp=2", input=64, output=28, concurrency=4
     ),
     "simulation": simulated,
     "picture of a simulation": lambda: simulation_plot(simulated()),
@@ -127,14 +127,14 @@ ONE: dict[str, Callable[[], Any]] = {
     "search of training": lambda: rl.search_training(GPT2, batch=8, tokens=64, on=NODE),
     "picture of a front": lambda: front_plot(searched().front),
     "search": searched,
-    "solve": lambda: rl.solve(QWEN, find="batch", where="tpot <= 9ms and fits", on=ON, input=64, output=8),
+    "solve": lambda: rl.solve(QWEN, find="batch", where="tpot <= 9ms and fits", on=ON, input=64, output=28),
     "no solution": lambda: rl.solve(QWEN, find="bandwidth", where="time <= 1us", on=ON, context=64),
-    "sensitivity": lambda: rl.sensitivity(QWEN, on=ON, batch=2, input=64, output=8, map=True),
+    "sensitivity": lambda: rl.sensitivity(QWEN, on=ON, batch=2, input=64, output=28, map=True),
     "codesign": lambda: Codesign(
         setup(rl.load(QWEN), on=ON), "tpot", "s", "usd", 1, 1, Process(),
         (Design(1e14, 2, 2.0**25, 1e11, Process(), 0.01),)
     ),
-    "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=8),
+    "report": lambda: rl.report(GPT2, on=ON, input=64, output_tokens=28),
     **{f"picture of {kind}": lambda kind=kind: rl.plot(GPT2, on=ON, kind=kind, context=64) for kind in KINDS},
     "picture of bars": lambda: BarsPlot(
         "Bars", ("qkv_proj", "attention"), ("decode",), (BarPanel("FLOPs", "FLOP", ((1e9, None),)),)
@@ -168,17 +168,17 @@ MANY: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "estimate": (lambda: rl.estimate(QWEN, rl.decode(BATCH, CONTEXT), on=ON), (2, 3)),
     "degrees": (lambda: rl.estimate(QWEN, rl.decode(8, 64), on=NODE, layout={"tp": np.array([1, 2, 8])}), (3,)),
     "analysis": (lambda: rl.analyze(QWEN, rl.prefill(BATCH, CONTEXT)), (2, 3)),
-    "generate": (lambda: rl.generate(QWEN, on=ON, batch=BATCH, input=CONTEXT, output=8), (2, 3)),
+    "generate": (lambda: rl.generate(QWEN, on=ON, batch=BATCH, input=CONTEXT, output=28), (2, 3)),
     "encode": (lambda: rl.encode(QWEN, on=ON, batch=BATCH, input=CONTEXT), (2, 3)),
-    "serve": (lambda: rl.serve(QWEN, on=ON, input=CONTEXT, output=8, concurrency=BATCH), (2, 3)),
+    "serve": (lambda: rl.serve(QWEN, on=ON, input=CONTEXT, output=28, concurrency=BATCH), (2, 3)),
     "fit": (lambda: rl.fit(QWEN, on="l4", batch=BATCH, context=CONTEXT), (2, 3)),
     "training": (lambda: rl.train(GPT2, batch=8 * BATCH, tokens=CONTEXT, on=NODE), (2, 3)),
     "run": (lambda: rl.run(rl.train(GPT2, batch=8 * BATCH, tokens=CONTEXT, on=NODE), 1e10), (2, 3)),
 }
 GRIDS: dict[str, Callable[[], Grid]] = {
     "estimate": lambda: rl.estimate(QWEN, rl.decode(BATCH, CONTEXT), on=["l4", ON], precision=[None, "fp8"]),
-    "generate": lambda: rl.generate([GPT2, QWEN], on=ON, batch=2, input=64, output=8),
-    "serve": lambda: rl.serve(QWEN, on=ON, engine=["vllm", "trtllm"], input=64, output=8, concurrency=BATCH),
+    "generate": lambda: rl.generate([GPT2, QWEN], on=ON, batch=2, input=64, output=28),
+    "serve": lambda: rl.serve(QWEN, on=ON, engine=["vllm", "trtllm"], input=64, output=28, concurrency=BATCH),
     "fit": lambda: rl.fit(QWEN, on=["l4", ON], batch=4, context=CONTEXT),
     "training": lambda: rl.train(GPT2, batch=8, tokens=256, on=NODE, recompute=["none", "full"]),
 }
@@ -307,8 +307,8 @@ def test_one_point_is_one_row(name: str) -> None:
 
 
 def test_a_row_is_the_answer_to_its_point() -> None:
-    many = rl.generate(QWEN, on=ON, batch=BATCH, input=CONTEXT, output=8).to_frame()
-    one = rl.generate(QWEN, on=ON, batch=8, input=256, output=8).to_frame()
+    many = rl.generate(QWEN, on=ON, batch=BATCH, input=CONTEXT, output=28).to_frame()
+    one = rl.generate(QWEN, on=ON, batch=8, input=256, output=28).to_frame()
     assert many.columns == one.columns
     for name in one.columns:
         value = one[name].item()
@@ -389,17 +389,17 @@ TWO = {"tp": np.array([1, 2])}
 RAGGED: dict[str, Callable[[], Any]] = {
     "estimate": lambda: rl.estimate(QWEN, rl.decode([1, 2], [1, 2, 3]), on=ON),
     "analysis": lambda: rl.analyze(QWEN, rl.prefill([1, 2], [[1, 2, 3]] * 3)),
-    "generate": lambda: rl.generate(QWEN, on=ON, batch=[1, 2], input=[8, 9, 10], output=4),
-    "serve": lambda: rl.serve(QWEN, on=ON, concurrency=[1, 2], input=[8, 9, 10], output=4),
+    "generate": lambda: rl.generate(QWEN, on=ON, batch=[1, 2], input=[8, 9, 10], output=24),
+    "serve": lambda: rl.serve(QWEN, on=ON, concurrency=[1, 2], input=[8, 9, 10], output=24),
     "pools": lambda: rl.pools(
-        QWEN, on=NODE, chips=8, prefill_layout="tp=1", decode_layout="tp=2", input=[8, 9, 10], output=[4, 5],
+        QWEN, on=NODE, chips=8, prefill_layout="tp=1", decode_layout="tp=2", input=[8, 9, 10], output=[24, 25],
         concurrency=4,
     ),
     "fit": lambda: rl.fit(QWEN, on="l4", batch=[1, 2], context=[8, 9, 10]),
     "training": lambda: rl.train(GPT2, batch=[8, 16], tokens=[8, 9, 10], on=NODE),
     "estimate of degrees": lambda: rl.estimate(QWEN, rl.decode([1, 2, 3], 64), on=NODE, layout=TWO),
-    "generate of degrees": lambda: rl.generate(QWEN, on=NODE, batch=[1, 2, 3], input=8, output=4, layout=TWO),
-    "serve of degrees": lambda: rl.serve(QWEN, on=NODE, concurrency=[1, 2, 3], input=8, output=4, layout=TWO),
+    "generate of degrees": lambda: rl.generate(QWEN, on=NODE, batch=[1, 2, 3], input=8, output=24, layout=TWO),
+    "serve of degrees": lambda: rl.serve(QWEN, on=NODE, concurrency=[1, 2, 3], input=8, output=24, layout=TWO),
     "fit of degrees": lambda: rl.fit(QWEN, on=NODE, batch=[1, 2, 3], context=8, layout=TWO),
     "training of degrees": lambda: rl.train(GPT2, batch=[8, 16, 32], tokens=8, on=NODE, layout=TWO),
     "degrees": lambda: rl.Layout(tp=[1, 2], dp=[1, 2, 4]),
@@ -416,13 +416,13 @@ def test_arrays_that_do_not_broadcast_are_bad_input(name: str) -> None:
 
 LISTS: dict[str, Callable[[], Any]] = {
     "an empty list": lambda: rl.estimate(QWEN, rl.decode(1, 8), on=[]),
-    "an empty list of formats": lambda: rl.generate(QWEN, on=ON, precision=[], batch=1, input=8, output=4),
+    "an empty list of formats": lambda: rl.generate(QWEN, on=ON, precision=[], batch=1, input=8, output=24),
     "flash": lambda: rl.train(GPT2, batch=8, tokens=64, on=NODE, flash=[True, False]),
     "counting": lambda: rl.analyze(QWEN, rl.decode(1, 8), counting=["standard", "torch"]),
     "traffic": lambda: rl.analyze(QWEN, rl.decode(1, 8), traffic=["fused", "floor"]),
     "counting of an estimate": lambda: rl.estimate(QWEN, rl.decode(1, 8), on=ON, counting=["standard", "torch"]),
-    "a word among numbers": lambda: rl.generate(QWEN, on=ON, batch=["one", "two"], input=8, output=4),
-    "booleans": lambda: rl.serve(QWEN, on=ON, concurrency=[True, False], input=8, output=4),
+    "a word among numbers": lambda: rl.generate(QWEN, on=ON, batch=["one", "two"], input=8, output=24),
+    "booleans": lambda: rl.serve(QWEN, on=ON, concurrency=[True, False], input=8, output=24),
     "halves": lambda: rl.fit(QWEN, on=ON, batch=[1.5, 2], context=8),
     "a chunk": lambda: rl.fit(QWEN, on=ON, batch=1, context=8, chunk=["a"]),
     "a model in analysis": lambda: rl.analyze([GPT2, QWEN], rl.decode(1, 8)),

@@ -24,7 +24,7 @@ from roofline.views.text.catalogs.models import StoredTensors
 FOLDER = Path(__file__).parents[1] / "docs" / "schema"
 LLAMA = "meta-llama/Llama-3.1-8B"
 ON = [LLAMA, "--on", "l4"]
-LENGTHS = ["--input", "10", "--output-tokens", "4"]
+LENGTHS = ["--input", "10", "--output-tokens", "24"]
 KINDS = ("roofline", "shares", "sweep", "memory", "parameters", "map", "tornado", "diagram", "energy")
 SHORT = {
     **{kind: ["--context", "64"] for kind in ("roofline", "shares", "tornado", "sweep")},
@@ -38,7 +38,7 @@ COMMANDS = [
     ["models", "openai-community/gpt2", "--on", "l4", "--context", "512"], ["here"],
     ["chips", "--clusters"], ["generate", *ON, *LENGTHS, "--draft", "openai-community/gpt2"],
     ["generate", *ON, "--input", "9", "--output-tokens", "1"], ["serve", *ON, *LENGTHS, "--concurrency", "2"],
-    ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output-tokens 9 --concurrency 2".split(),
+    ["serve", LLAMA, *"--on 8xh100-sxm --input 9 --output-tokens 29 --concurrency 2".split(),
      "--prefill-layout", "tp=2", "--chips", "4"],
     ["simulate", *ON, *LENGTHS, "--rate", "2", "--requests", "50", "--ttft", "1s"],
     ["simulate", *ON, *LENGTHS, *"--rate 2 --requests 50 --draft-length 2 --lora 8".split(),
@@ -49,14 +49,14 @@ COMMANDS = [
     ["solve", *ON, *LENGTHS, "--find", "price", "--against", "on=h100-sxm"],
     ["solve", *ON, "--context", "9", "--find", "bandwidth", "--where", "time <= 1us"],
     ["sensitivity", *ON, *LENGTHS, "--map"],
-    ["accuracy"], ["report", *ON, "--output-tokens", "4"], ["fit", *ON, "--batch", "400"],
+    ["accuracy"], ["report", *ON, "--output-tokens", "24"], ["fit", *ON, "--batch", "400"],
 ]  # fmt: skip
 ARRAYS = {
     "estimate": lambda: rl.estimate(LLAMA, rl.decode([1, 2], [[5], [9]]), on="h100-sxm"),
     "analysis": lambda: rl.analyze(LLAMA, rl.prefill([1, 2], 9)),
     "explanation": lambda: rl.explain(LLAMA, "attention", rl.decode(1, 9)),
     "generate": lambda: rl.generate(LLAMA, on="h100-sxm", batch=[1, 2], input=9, output=3),
-    "serve": lambda: rl.serve(LLAMA, on="h100-sxm", input=9, output=3, concurrency=[1, 2]),
+    "serve": lambda: rl.serve(LLAMA, on="h100-sxm", input=9, output=23, concurrency=[1, 2]),
     "fit": lambda: rl.fit(LLAMA, on="h100-sxm", batch=[1, 900], context=4096),
     "training": lambda: rl.train(LLAMA, batch=[8, 16], tokens=512, on="8xh100-sxm"),
     "grid": lambda: rl.fit(LLAMA, on=["l4", "h100-sxm"], context=4096),

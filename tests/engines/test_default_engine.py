@@ -47,7 +47,7 @@ def test_whatever_it_serves_is_a_generation_or_a_kind_of_the_catalog() -> None:
 @pytest.mark.parametrize("on", ["h100-sxm", "8xh100-sxm", "m4-max", "xeon-8480"])
 def test_every_function_takes_the_same(on: str) -> None:
     expected = setup(LLAMA, on=on).engine
-    sizes: Any = {"input": 64, "output": 8}
+    sizes: Any = {"input": 64, "output": 28}
     answers = (
         rl.estimate(LLAMA, rl.prefill(1, 64), on=on), rl.generate(LLAMA, on=on, **sizes), rl.fit(LLAMA, on=on),
         rl.serve(LLAMA, on=on, concurrency=2, **sizes),
@@ -84,7 +84,7 @@ def test_a_list_of_engines_names_the_default() -> None:
 
 
 # -- said by every command -----------------------------------------------------------------------------------------
-SERVED = ["--input", "64", "--output-tokens", "8"]
+SERVED = ["--input", "64", "--output-tokens", "28"]
 COMMANDS = {
     "analyze": [], "generate": SERVED, "fit": [], "serve": [*SERVED, "--concurrency", "2"],
 }  # fmt: skip

@@ -156,7 +156,7 @@ def test_versions_as_tables_write_them() -> None:
 
 
 def test_doors_take_a_release(capsys: pytest.CaptureFixture[str]) -> None:
-    serve = ["serve", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--input", "64", "--output-tokens", "8"]
+    serve = ["serve", "meta-llama/Llama-3.1-8B", "--on", "h100-sxm", "--input", "64", "--output-tokens", "28"]
     serve += ["--concurrency", "2", "--engine", "vllm@2025-10"]
     main(serve)
     assert capsys.readouterr().out.splitlines()[0].endswith("· vLLM 0.11")

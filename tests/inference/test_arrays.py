@@ -34,7 +34,7 @@ def test_arrays_are_the_scalars_one_by_one(kind: str) -> None:
     [
         ("estimate", {"step": rl.decode(8, np.array([100, 2000]))}, {"engine": [None, "vllm"]}),
         ("generate", {"batch": np.array([1, 64]), "input": 300, "output": 5}, {"law": ["ideal", "calibrated"]}),
-        ("serve", {"concurrency": np.array([1, 64]), "input": 300, "output": 5}, {"engine": ["sglang", "vllm"]}),
+        ("serve", {"concurrency": np.array([1, 64]), "input": 300, "output": 25}, {"engine": ["sglang", "vllm"]}),
         ("fit", {"batch": np.array([1, 64]), "context": 300}, {"engine": ["sglang", "trtllm"]}),
         ("train", {"batch": np.array([8, 64]), "tokens": 256}, {"recompute": ["none", "full", ["attention"]]}),
     ],

@@ -42,7 +42,7 @@ def test_inference_takes_tensor_parallelism_in_a_node_then_replicas_else_stages(
 ) -> None:
     for e in (
         rl.estimate(name, rl.decode(16, 256), on=on), rl.generate(name, batch=16, input=200, output=2, on=on),
-        rl.serve(name, concurrency=16, input=200, output=2, on=on), rl.fit(name, batch=16, context=256, on=on),
+        rl.serve(name, concurrency=16, input=200, output=22, on=on), rl.fit(name, batch=16, context=256, on=on),
     ):  # fmt: skip
         assert e.deployment.text == layout
         assert e.deployment.chips == cluster_named(on).chips
@@ -159,7 +159,7 @@ def test_a_batch_below_the_replicas_leaves_some_idle() -> None:
     assert g.latency == alone.latency
     assert g.tokens_per_second == pytest.approx(3 * 4 / alone.latency.expected)
     assert g.tokens_per_second_per_chip == g.tokens_per_second / 16
-    s = rl.serve(SMALL, concurrency=5, input=100, output=4, **given)
+    s = rl.serve(SMALL, concurrency=5, input=100, output=24, **given)
     assert (s.in_flight_per_replica, s.idle_replicas) == (2, 3)
 
 

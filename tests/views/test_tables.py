@@ -75,7 +75,7 @@ def test_lines_break_between_words_and_hang_behind_their_name() -> None:
     [
         "analyze meta-llama/Llama-3.1-8B", "analyze meta-llama/Llama-3.1-8B --on h100-sxm --precision fp8",
         "models openai/gpt-oss-120b", "chips", "chips l4", "explain meta-llama/Llama-3.1-8B attention",
-        "serve meta-llama/Llama-3.1-8B --on l4 --input 99 --output-tokens 9 --rate 1",
+        "serve meta-llama/Llama-3.1-8B --on l4 --input 99 --output-tokens 29 --rate 1",
     ],
 )  # fmt: skip
 def test_no_line_is_wider_than_the_window(

@@ -320,7 +320,7 @@ def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture
     from roofline.doors.cli.main import main
     from roofline.schema import schemas
 
-    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "64", "--output-tokens", "8",
+    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "64", "--output-tokens", "28",
              "--kind", "aggregated", "--layout", "tp=1"]  # fmt: skip
     main([*words, "--json"])
     assert json.loads(capsys.readouterr().out)["asked_plan"] is None
@@ -330,7 +330,7 @@ def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture
     asked = place["asked_plan"]
     assert (asked["rejected"], asked["plan"]["replicas"], asked["plan"]["concurrency"]) == ("", 2, 4)
     assert 1 < asked["rank"] <= asked["of"] + 1
-    alone = rl.serve("Qwen/Qwen2.5-0.5B", on=ON, input=64, output=8, concurrency=2)
+    alone = rl.serve("Qwen/Qwen2.5-0.5B", on=ON, input=64, output=28, concurrency=2)
     assert asked["plan"]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
     main([*words, "--ttft", "1s", "--plan", "replicas=9,concurrency=9", "--out", str(tmp_path / "s.json")])
     rejected = json.loads((tmp_path / "s.json").read_text())["asked_plan"]
@@ -339,7 +339,7 @@ def test_the_json_has_the_plan_that_is_asked_about(capsys: pytest.CaptureFixture
 
 def test_a_law_and_a_layout_that_are_asked_for() -> None:
     """The times of every plan are those of `serve` by that law."""
-    demand, small = Demand(64, 8, concurrency=4), rl.load("Qwen/Qwen2.5-0.5B")
+    demand, small = Demand(64, 28, concurrency=4), rl.load("Qwen/Qwen2.5-0.5B")
     for law in ("ideal", "fixed(0.5,0.8)"):
         s = search(small, demand, on=ON, chips=2, layouts=["tp=1", "tp=2"], law=law)
         assert s.law == law.partition("(")[0]

@@ -98,7 +98,7 @@ def test_generations() -> None:
 
 
 def test_servers() -> None:
-    outputs = by_day([16], [16, 128])
+    outputs = by_day([128], [16, 128])
     load: dict[str, Any] = {"phase": "serve", "on": "h100-sxm", "input": [200, 2000], "output": outputs}
     layouts = by_day("tp=1,2", "tp=1,2,dp=1,2")
     closed = sweep(LLAMA, layout=layouts, concurrency=[1, 8, 600], prefix=[0, 0.5], columns="all", **load)

@@ -125,7 +125,7 @@ def test_a_cluster_is_used_whole_and_says_so_first(capsys: pytest.CaptureFixture
     argv = [LLAMA, "--on", "8xh100-sxm"]
     for words in (
         ["analyze", *argv], ["fit", *argv], ["generate", *argv, "--input", "9", "--output-tokens", "9"],
-        ["serve", *argv, "--input", "9", "--output-tokens", "9", "--concurrency", "2"],
+        ["serve", *argv, "--input", "9", "--output-tokens", "29", "--concurrency", "2"],
     ):  # fmt: skip
         assert run(capsys, *words)[0].startswith("8 × NVIDIA H100 SXM5 80GB (the whole machine as tp=8) · vLLM 0.25\n")
     trained = run(capsys, "train", *argv, "--batch", "64", "--tokens", "4096")[0]

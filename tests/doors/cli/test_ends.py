@@ -113,7 +113,7 @@ WRITERS = {
     "train": "train openai-community/gpt2 --on dgx-h100 --batch 8 --tokens 64 --layout pp=2 --trace a.json",
     "plot": "plot openai-community/gpt2 --on h100-sxm --output a.svg",
     "report": "report openai-community/gpt2 --on h100-sxm --output a.html",
-    "search": "search openai-community/gpt2 --on h100-sxm --chips 1 --input 9 --output 9 --concurrency 2 --out a.json",
+    "search": "search openai-community/gpt2 --on h100-sxm --chips 1 --input 9 --output 29 --concurrency 2 --out a.json",
     "sweep": "sweep openai-community/gpt2 --on h100-sxm --batch 1,2 --context 1..9 --plot a.png",
     "simulate": "simulate openai-community/gpt2 --on h100-sxm --input 9 --output 9 --rate 1 --requests 9 --plot a.svg",
     "calibrate": "",

@@ -203,7 +203,9 @@ def test_chips_are_filtered(capsys: pytest.CaptureFixture[str]) -> None:
 # -- names of options ----------------------------------------------------------------------------------------------
 OLD = {
     f"generate {GPT2} --on l4 --input 9 --output 9": f"generate {GPT2} --on l4 --input 9 --output-tokens 9",
-    f"serve {GPT2} --on l4 --input 9 --output=9 --rate 1": f"serve {GPT2} --on l4 --input 9 --output-tokens 9 --rate 1",
+    f"serve {GPT2} --on l4 --input 9 --output=29 --rate 1": (
+        f"serve {GPT2} --on l4 --input 9 --output-tokens 29 --rate 1"
+    ),
     f"analyze {GPT2} --prefill 9 --decode 9": f"analyze {GPT2} --input 9 --context 9",
     f"explain {GPT2} attention --decode 9": f"explain {GPT2} attention --context 9",
     f"sensitivity {GPT2} --on l4 --input 9 --output 9": f"sensitivity {GPT2} --on l4 --input 9 --output-tokens 9",

@@ -37,7 +37,7 @@ OTHERS: Mapping[str, Any] = {
     "attainment": 0.9,
     "router": "least-loaded", "lora": 8, "arrivals": "constant", "think": 0.01, "ramp": 0.01, "prefixes": "2x16",
     "speed": 2.0, "warmup": 5, "until": 0.5, "phase": "prefill", "batch": 4, "context": 512,
-    "counting": "torch", "traffic": "unfused", "op": "down_proj", "input": 128, "output_tokens": 16, "concurrency": 16,
+    "counting": "torch", "traffic": "unfused", "op": "down_proj", "input": 128, "output_tokens": 36, "concurrency": 16,
     "rate": 90.0, "prefix": 0.5, "input_cv": 0.5, "output_cv": 0.25, "a": {**SIDE, "batch": 2},
     "b": {**SIDE, "batch": 8}, "tokens": 1024,
     "recompute": "full", "micro_batch": 2, "only": ["time"], "requests": 30, "seed": 1, "launcher": "sglang",
@@ -269,19 +269,19 @@ def test_bodies_have_names_of_their_own() -> None:
 
 
 def test_search_is_by_the_law_and_of_the_layout_that_are_asked_for() -> None:
-    load = {"input": 64, "output": 8, "concurrency": 4}
+    load = {"input": 64, "output": 28, "concurrency": 4}
     body = {**PLACE, "on": "2xh100-sxm", **load, "tpot": 0.01}
     times = {}
     for law in ("calibrated", "ideal", "fixed(0.5,0.8)"):
         given = answered("search", {**body, "layout": "tp=2", "law": law})
         own = rl.search(
-            MODEL, rl.Demand(64, 8, concurrency=4), rl.Limits(tpot=0.01), on="2xh100-sxm", layouts=["tp=2"], law=law
+            MODEL, rl.Demand(64, 28, concurrency=4), rl.Limits(tpot=0.01), on="2xh100-sxm", layouts=["tp=2"], law=law
         )
         assert json.dumps(given) == json.dumps(own.to_dict())
         assert {plan["layout"] for plan in given["plans"]} == {"tp=2"}
         assert law.startswith(given["law"])
         where = {"on": "2xh100-sxm", "layout": "tp=2", "law": law}
-        alone = rl.serve(MODEL, input=64, output=8, concurrency=4, **where)  # type: ignore[arg-type]
+        alone = rl.serve(MODEL, input=64, output=28, concurrency=4, **where)  # type: ignore[arg-type]
         assert given["plans"][0]["tpot"]["expected"] == pytest.approx(float(alone.tpot.expected), rel=1e-9)
         times[law] = given["plans"][0]["tpot"]["expected"]
     assert len(set(times.values())) == 3

@@ -71,9 +71,9 @@ def test_no_text_crashes_a_cell(text: str) -> None:
 
 # -- predictions ---------------------------------------------------------------------------------------------------
 def test_every_quantity_is_predicted_as_the_library_does() -> None:
-    sizes = {"batch": 2, "input": 64, "output": 8}
+    sizes = {"batch": 2, "input": 64, "output": 28}
     generated = rl.generate(GPT2, on="h100-sxm", **sizes)
-    served = rl.serve(GPT2, on="h100-sxm", input=64, output=8, concurrency=4)
+    served = rl.serve(GPT2, on="h100-sxm", input=64, output=28, concurrency=4)
     trained = rl.train(GPT2, batch=2, tokens=64, on="h100-sxm")
     expected = {
         "latency": generated.latency.expected, "ttft": generated.ttft.expected, "tpot": generated.tpot.expected,
@@ -86,7 +86,7 @@ def test_every_quantity_is_predicted_as_the_library_does() -> None:
     }  # fmt: skip
     assert expected.keys() == QUANTITIES.keys()
     for quantity, value in expected.items():
-        given_sizes = {"input": 64, "output": 8, "concurrency": 4} if QUANTITIES[quantity].needs is SERVER else sizes
+        given_sizes = {"input": 64, "output": 28, "concurrency": 4} if QUANTITIES[quantity].needs is SERVER else sizes
         (span,) = predictions([measured_run(quantity=quantity, seconds=1.0, model=GPT2, on="h100-sxm", **given_sizes)])
         assert isinstance(span, Span), (quantity, span)
         assert span.expected == pytest.approx(value, rel=1e-12), quantity
@@ -95,12 +95,12 @@ def test_every_quantity_is_predicted_as_the_library_does() -> None:
 def test_a_default_call_says_model_machine_sizes_formats_and_the_engines_name() -> None:
     told = measured_run(
         quantity="served-tpot", seconds=1.0, model=GPT2, on="h100-sxm", layout="tp=4", precision="fp8",
-        engine="vllm@0.11(max_num_seqs=8)", input=64, output=8, concurrency=4, rounds=10, input_cv=0.2,
+        engine="vllm@0.11(max_num_seqs=8)", input=64, output=28, concurrency=4, rounds=10, input_cv=0.2,
     )  # fmt: skip
     called = as_called(told)
     assert (called.where.on, called.where.layout, called.where.engine) == ("4xh100-sxm", None, "vllm")
     assert called.where.precision == "fp8"
-    assert called.settings == {"input": 64, "output_tokens": 8, "concurrency": 4}
+    assert called.settings == {"input": 64, "output_tokens": 28, "concurrency": 4}
     trained = measured_run(
         quantity="training", seconds=1.0, model=GPT2, on="2xdgx-h100", layout="tp=2,dp=8,zero=1", engine="megatron",
         batch=16, input=64, micro_batch=1, recipe="fp8", lora=16,
@@ -135,13 +135,13 @@ def test_rows_at_once_are_the_rows_one_by_one() -> None:
 
 
 def test_a_server_needs_a_concurrency_or_a_rate() -> None:
-    run = {"quantity": "served-tpot", "seconds": 1.0, "model": GPT2, "on": "l4", "input": 64, "output": 8}
+    run = {"quantity": "served-tpot", "seconds": 1.0, "model": GPT2, "on": "l4", "input": 64, "output": 28}
     neither, both, rate = predictions([
         measured_run(**run), measured_run(**run, concurrency=2, rate=1.0), measured_run(**run, rate=1.0),
     ])  # fmt: skip
     assert isinstance(neither, InputError)
     assert isinstance(both, InputError)
-    expected = rl.serve(GPT2, on="l4", input=64, output=8, rate=1.0).tpot.expected
+    expected = rl.serve(GPT2, on="l4", input=64, output=28, rate=1.0).tpot.expected
     assert isinstance(rate, Span)
     assert rate.expected == expected
 
@@ -291,7 +291,7 @@ def test_the_command_in_three_forms(capsys: pytest.CaptureFixture[str]) -> None:
 # -- what was fitted on a row --------------------------------------------------------------------------------------
 def serving_run(what: str = "served-ttft", **changed: object) -> MeasuredRun:
     given = {"quantity": what, "seconds": 1.0, "model": "openai/gpt-oss-120b", "on": "h100-sxm", "engine": "vllm"}
-    return measured_run(**{**given, "input": 64, "output": 8, "concurrency": 4, **changed})  # type: ignore[arg-type]
+    return measured_run(**{**given, "input": 64, "output": 28, "concurrency": 4, **changed})  # type: ignore[arg-type]
 
 
 SILICON = "e2e_serving_silicon_aic.csv"
