@@ -190,7 +190,9 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     plain = wide_key(target.precision.activations.compute)
     suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
     one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, "latent_decode" if latent else "decode")
-    many = target.constants("bf16_kv_bf16" if latent else plain, "latent_prefill" if latent else "prefill")
+    special = target.engine.sinks.get(target.chip.generation) if op.sinks and plain == "bf16" else None
+    usual = f"{plain}_{special}" if special else plain
+    many = target.constants("bf16_kv_bf16" if latent else usual, "latent_prefill" if latent else "prefill")
     many = many.unmasked if op.unmasked else many
     roof, kv = target.roof(target.precision.activations.compute or "bf16"), float(cache.stored_bits) / 8
     parts = op.step.parts
