@@ -415,6 +415,11 @@ def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
         sound = (pl.col("topk") <= pl.col("num_experts")) & (pl.col("num_experts") <= MOST_EXPERTS)
         loads = pl.col("distribution").str.contains(r"^(balanced|power_law_\d+(\.\d+)?)$")
         frame = frame.filter((pl.col("latency_ms") > 0) & sizes & sound & loads)
+    yield from expert_cases(frame)
+
+
+def expert_cases(frame: pl.DataFrame) -> Iterator[Case]:
+    """Rows of experts as calls of their law."""
     for (file, system, software, name), part in parts(frame, ["file", "system", "backend", "moe_dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:
