@@ -1,7 +1,7 @@
 """Fit the constants of the laws to a folder of measurements.
 
     python benchmarks/fit_laws.py DIR [--out FOLDER] [--without system,system] [--only kind] [--systems system] [--wide]
-        [--workers N] [--done FOLDER]
+        [--workers N] [--done FOLDER] [--tables NAME,NAME]
 
 Every group (chip, dtype, kind, software) is fitted by robust least squares on log(predicted/measured); the error beside
 the constants is of rows whose shape took no part in the fit (5 folds by a hash of the shape).  A generation is fitted
@@ -291,6 +291,7 @@ Key = tuple[str, str, str, str]  # chip, generation or "generic"; dtype; kind; s
 HOST = ("host", "triton")  # timed from the host, or kernels nobody chooses: of their chip alone
 SERVING = ("trtllm", "vllm", "sglang", "aiter")  # what a user who names no software may be running
 ALONE = ("b60", "mi300x", "mi355x")  # of their generations alone: other software, or the best kernel of each shape
+APART = (("bf16_triton", "blackwell"),)  # a dtype's kernel that runs at a tenth of its rate elsewhere on a generation
 COMMON = (
     "add",
     "input_layernorm",
@@ -331,7 +332,7 @@ def jobs(measured: list[Case]) -> dict[Key, Rows]:
     for (system, dtype, kind, soft), group in groups.items():
         if group[0].software not in HOST and not (kind == "stream" and soft.endswith(SERVING)):
             wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
-            if system not in ALONE:
+            if system not in ALONE and (dtype, generation(system)) not in APART:
                 wide[("generic", dtype, kind, soft)] += group
     tables: dict[Key, Rows] = {}
     for key, group in distinct(groups).items():
@@ -442,6 +443,7 @@ def main(argv: Iterable[str]) -> None:
     parser.add_argument("--without", default="", help="systems to leave out, by comma")
     parser.add_argument("--only", default="", help="kinds to fit, by comma")
     parser.add_argument("--systems", default="", help="chips to fit with their generations, by comma")
+    parser.add_argument("--tables", default="", help="begins of tables to fit into an empty --out, by comma")
     parser.add_argument("--wide", action="store_true", help="only the generations and the generic default")
     parser.add_argument("--fold", type=int, default=-1, help="leave this fold of shapes out")
     parser.add_argument("--workers", type=int, default=2, help="processes that fit")
@@ -464,6 +466,9 @@ def main(argv: Iterable[str]) -> None:
         todo = [(k, r) for k, r in todo if k[0].startswith("gener")]
     if systems:
         todo = [(k, r) for k, r in todo if k[0] in places_of(systems)]
+    tables = tuple(filter(None, options.tables.split(",")))
+    if tables:
+        todo = [(k, r) for k, r in todo if ".".join(k[1:]).startswith(tables)]
     passes = {k for k, r in todo if "quantise" in r.args and np.any(r.args["quantise"] > 0)}
     if options.done:
         options.done.mkdir(parents=True, exist_ok=True)

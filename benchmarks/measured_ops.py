@@ -24,6 +24,7 @@ Args = dict[str, Column]
 # The format whose peak a dtype of the tables is held against.
 PEAK = {
     "bf16": "bf16",
+    "bf16_triton": "bf16",
     "fp8": "fp8",
     "fp8_block": "fp8",
     "nvfp4": "fp4",
@@ -298,9 +299,11 @@ def attention_prefill(folder: Path, done: Done | None = None) -> Iterator[Case]:
         soft = family(software)
         if soft == "trtllm" and q8 != kv8:
             continue  # silently an fp8 kernel
-        if kernel in ("triton", "vllm_triton_attn"):
-            soft = "triton"
         dtype = "fp8" if q8 == "fp8" else "bf16"
+        if kernel == "triton":
+            soft = "triton"
+        elif kernel == "vllm_triton_attn":  # which vLLM runs where a mask has sinks, and no other kernel of it has them
+            dtype += "_triton"
         b, s, h, kv, d, w = (
             column(part, c) for c in ("batch_size", "seq_len", "num_heads", "num_kv_heads", "head_dim", "window_size")
         )
@@ -310,7 +313,7 @@ def attention_prefill(folder: Path, done: Done | None = None) -> Iterator[Case]:
             "batch": b, "new": s, "cached": 0 * s, "heads": h, "kv_heads": kv, "key": d, "value": d,
             "window": skipped, "q": two, "kv": two,
         }  # fmt: skip
-        bytes_ = 1.0 if dtype == "fp8" else 2.0
+        bytes_ = 1.0 if dtype.startswith("fp8") else 2.0
         size = b * s * d * 2 * (h + kv) * bytes_
         large = b * s >= 4096
         yield case(
@@ -412,6 +415,11 @@ def moe(folder: Path, done: Done | None = None) -> Iterator[Case]:
         sound = (pl.col("topk") <= pl.col("num_experts")) & (pl.col("num_experts") <= MOST_EXPERTS)
         loads = pl.col("distribution").str.contains(r"^(balanced|power_law_\d+(\.\d+)?)$")
         frame = frame.filter((pl.col("latency_ms") > 0) & sizes & sound & loads)
+    yield from expert_cases(frame)
+
+
+def expert_cases(frame: pl.DataFrame) -> Iterator[Case]:
+    """Rows of experts as calls of their law."""
     for (file, system, software, name), part in parts(frame, ["file", "system", "backend", "moe_dtype"]):
         dtype = NAMES.get(name, name)
         if dtype not in BYTES:

@@ -265,6 +265,9 @@ PCIE_PAGES: Mapping[str, str] = {"docs/performance-lab/qwen3-32b/h100.md": "h100
 """Page that says H100 and not which → the card that it can be of. A step of one sequence reads 65.5 GB of weights in
 43 ms there (median ITL after prompts of 32,000 tokens), 1.5 TB/s, under three engines alike: an SXM module has 3.35
 TB/s, the card 2.0."""
+FROM_WHEELS = ("0.10", "0.11")
+"""Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring the
+package triton_kernels along: Hopper runs mxfp4 by Marlin then. Later images begin from vLLM's own."""
 ASKED = {"fp8": "fp8", "int4": "int4"}
 """First word of the format that a command asks for → the format."""
 
@@ -305,9 +308,12 @@ def at_once(r: TableRow) -> Simulation:
     engine = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "trtllm"}.get(r.text("engine"))
     if engine is None:
         raise LeftOutError("no such engine in the catalog")
+    release = r.text("engine_version").removeprefix("v")
+    wheel = engine == "vllm" and release.rpartition(".")[0] in FROM_WHEELS
+    command = f"{r.text('serve_command')}{' --mxfp4-use-marlin=1' * wheel}"
     return simulate(  # type: ignore[no-any-return]
         model_of_row(model), on=several(chip, ranks), layout=layout, precision=precision,
-        engine=with_flags(of_release(engine, r.text("engine_version").removeprefix("v")), r.text("serve_command")),
+        engine=with_flags(of_release(engine, release), command),
         requests=requests,
         input=max(1, round(r.number("input_len_mean"))), output_tokens=max(1, round(r.number("output_len_mean"))),
         **sent, **spread,

@@ -53,12 +53,14 @@ class Engine:
     fast as memory; 0 if the heads of a group share one read. `fuses`: dtypes to which activations are quantised in the
     kernel before the product. `widens`: absorbed latent attention holds its key and value weights in the activations'
     format. `weight_only`: compute format → generations that lack it and on which its weights are widened in the
-    kernel instead. `runs`: format of routed experts → generation → dtype of the kernel, if not the format's default.
+    kernel instead. `marlin_on`: generations on which Marlin runs all products of weights in few bits. `runs`: format of
+    routed experts → generation, or `marlin` for engines with `marlin` set → dtype of the kernel, if not the default.
     `dispatches`: format of routed experts → format of dispatched tokens, if not the activations'; combined tokens have
     the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
     which the inner and hidden widths are padded in memory. `fills`: dtype of routed experts' kernel → rows that it
-    computes for every expert that a rank holds, whether or not a token chose it. `hosts_tables`: tables of n-grams are
+    computes for every expert that a rank holds, whether or not a token chose it. `sinks`: generation → kernel of prompts
+    whose attention has sinks, where the usual one cannot have them. `hosts_tables`: tables of n-grams are
     in pinned memory of the host, from which a GPU reads rows over its link.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
@@ -184,7 +186,9 @@ class Engine:
     ahead: bool = False
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     fills: Mapping[str, int] = field(default_factory=dict)
+    sinks: Mapping[str, str] = field(default_factory=dict)
     marlin: bool = False
+    marlin_on: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
     trains: bool = False
     dispatcher: Dispatcher = "deepep"
@@ -327,7 +331,7 @@ class Engine:
 
     def kernel(self, fmt: str, generation: str) -> str | None:
         """Dtype of the MoE kernel for expert weights in a format; None: the format's default kernel."""
-        return self.runs.get(fmt, {}).get(generation)
+        return self.runs.get(fmt, {}).get("marlin" if self.marlin else generation)
 
     def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
         """Multiples to which the inner and the hidden width of routed experts in a format are padded in memory."""
@@ -352,6 +356,11 @@ class Engine:
         fmt = weights.compute
         widened = fmt is not None and fmt not in chip.peaks and chip.generation in self.weight_only.get(fmt, ())
         return replace(weights, compute=None) if widened else weights
+
+    def runs_marlin(self, weights: Format, chip: Chip) -> bool:
+        """Whether Marlin runs products of weights in few bits: those that are widened for want of their arithmetic, and
+        on the generations of `marlin_on` all."""
+        return chip.generation in self.marlin_on or self.multiplied(weights, chip).compute != weights.compute
 
     def dispatching(self, formats: Precision) -> Precision:
         """Set the dispatch format that the engine uses for these experts, unless one was requested."""

@@ -311,6 +311,27 @@ def _matrix_share(chip: Chip, dtype: str) -> float:
     return shares[0] / shares[1] if len(shares) == 2 else 1.0
 
 
+def in_tallest_tiles(experts: ExpertsLaw) -> float:
+    """Fraction of peak of a grouped product with many rows for each expert."""
+    tallest = experts.height * CHOSEN[-1]
+    return float(experts.compute * tallest / (tallest + experts.stage))
+
+
+def marlin_constants(chip: Chip, dtype: str, software: str | None) -> Constants:
+    """Constants of Marlin's products of weights in few bits, one after another.
+
+    None was measured, but Marlin's grouped products with 4-bit weights were, whose inner loop is the same: its fractions
+    of peak and bandwidth. On an A100 that is 0.48 of the peak; 141 TFLOP/s, 0.45, are published, from 64 rows to 4,000
+    (github.com/vllm-project/vllm/pull/2497). What a launch and splits cost is that of other kernels with such weights.
+    """
+    dense, grouped = constants_for(chip, dtype, "quantised_matmul", software), constants_for(chip, "int4_wo", "experts", software)
+    of = grouped.record
+    record = replace(dense.record, compute=in_tallest_tiles(of), memory=of.memory, sharp=of.sharp)
+    return Constants(
+        record, worse(grouped.grade, "B"), _around(dense.small, grouped.small), _around(dense.large, grouped.large)
+    )
+
+
 UNIT_BANDWIDTH = 3.35e12 / 132
 """B/s of memory for each multiprocessor of an H100, whose seconds of a block the generic constants hold."""
 
@@ -325,9 +346,8 @@ def _foreign(generic: Constants, chip: Chip, kind: str) -> Constants:
     widest. Some products in few bits were measured on one generation alone: theirs is at least that of fp8.
     """
     record = generic.record
-    if isinstance(record, ExpertsLaw):  # as fast with many rows as in the tallest tiles
-        tallest = record.height * CHOSEN[-1]
-        record = replace(record, compute=record.compute * tallest / (tallest + record.stage), stage=0.0)
+    if isinstance(record, ExpertsLaw):
+        record = replace(record, compute=in_tallest_tiles(record), stage=0.0)
     record = replace(record, height=1.0) if hasattr(record, "height") else record
     if chip.kind != "gpu":
         wide = min(1.0, UNIT_BANDWIDTH / (chip.bandwidth / (chip.units or 1)))

@@ -104,7 +104,8 @@ def _matmul(op: o.MatMul, target: Target) -> Seconds:
     roof, record = target.roof(path.compute), constants.record
 
     def seconds(m: Count, n: Count, k: Count, groups: Count) -> Count:
-        return law.matmul_seconds(m, n, k, path.activation, path.weight, out, roof, record, groups=groups)
+        one = law.matmul_seconds(m, n, k, path.activation, path.weight, out, roof, record, groups=groups)
+        return one * path.slower
 
     if op.stacked:
         return on_distinct(seconds, op.m, op.stacked, op.k, op.groups) * stacked_share(op), constants
@@ -137,7 +138,7 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
     filled = padding_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
-    return whole * share_of(op) + filled, constants.of_ranks(remote > 0)
+    return whole * path.slower * share_of(op) + filled, constants.of_ranks(remote > 0)
 
 
 def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
@@ -190,7 +191,9 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     plain = wide_key(target.precision.activations.compute)
     suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
     one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, "latent_decode" if latent else "decode")
-    many = target.constants("bf16_kv_bf16" if latent else plain, "latent_prefill" if latent else "prefill")
+    special = target.engine.sinks.get(target.chip.generation) if op.sinks and plain == "bf16" else None
+    usual = f"{plain}_{special}" if special else plain
+    many = target.constants("bf16_kv_bf16" if latent else usual, "latent_prefill" if latent else "prefill")
     many = many.unmasked if op.unmasked else many
     roof, kv = target.roof(target.precision.activations.compute or "bf16"), float(cache.stored_bits) / 8
     parts = op.step.parts

@@ -14,7 +14,7 @@ from roofline.hardware.chip import Chip
 from roofline.hardware.cluster import Cluster, of_chips
 from roofline.hardware.tiers import MAIN, MemoryTier, TierPlaces
 from roofline.kernels import law
-from roofline.kernels.constants import Constants, constants_for, worse
+from roofline.kernels.constants import Constants, constants_for, marlin_constants, worse
 from roofline.model.formats import Format
 from roofline.model.precision import Precision
 from roofline.work import ops as o
@@ -56,7 +56,10 @@ class Target:
         return self._once((dtype, kind), lambda: self._constants(dtype, kind))
 
     def _constants(self, dtype: str, kind: str) -> Constants:
-        fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+        if dtype.endswith(MARLIN):
+            fitted = marlin_constants(self.chip, dtype.removesuffix(MARLIN), self.engine.software)
+        else:
+            fitted = constants_for(self.chip, dtype, kind, self.engine.software)
         slower = self.engine.factor(self.chip.generation, "arithmetic")
         if slower != 1 and kind in PRODUCTS:
             fitted = replace(fitted, record=replace(fitted.record, compute=fitted.record.compute / slower))
@@ -71,7 +74,8 @@ class Target:
 
     def path(self, product: o.MatMul | o.ExpertMatMul) -> Path:
         """Execution path of a product, which depends on the format of its part of the model."""
-        weights, activations = self.precision.chosen(product.part, product.format), self.precision.activations
+        stored, activations = self.precision.chosen(product.part, product.format), self.precision.activations
+        weights = stored
         if isinstance(product, o.MatMul) and product.absorbs and self.engine.widens:
             weights = activations
         weights = self.engine.multiplied(weights, self.chip)
@@ -80,13 +84,14 @@ class Target:
                 ("experts", weights),
                 lambda: integer_path(experts_path(weights, activations, self.kernel(weights)), self.engine, self.chip),
             )
-        fused = self.engine.fuses
+        fused, marlin = self.engine.fuses, self.engine.runs_marlin(stored, self.chip)
 
         def running() -> Path:
             path = integer_path(path_of(weights, activations), self.engine, self.chip)
-            return unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
+            path = unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
+            return marlin_path(path, weights) if marlin else path
 
-        return self._once(("path", weights), running)
+        return self._once(("path", weights, marlin), running)
 
     def quantising(self, dtype: str) -> Constants | None:
         """Constants of the quantise pass before products in a dtype, or fp8's if that dtype was measured without one.
@@ -175,7 +180,8 @@ def roof_of(chip: Chip, fmt: str) -> law.Roof:
 class Path:
     """How a product runs: the dtype of its constants, the compute format, bytes per value of weights and activations.
 
-    `quantise`: bytes per activation moved by the quantise pass before the product, 0 without a pass.
+    `quantise`: bytes per activation moved by the quantise pass before the product, 0 without a pass. `slower`: factor
+    on the time of a kernel that was measured with other weights.
     """
 
     dtype: str
@@ -183,9 +189,17 @@ class Path:
     weight: float
     activation: float
     quantise: float = 0.0
+    slower: float = 1.0
 
 
 WIDE = ("fp32", "bf16", "fp16")
+WEIGHT_ONLY = ("int8_wo", "int4_wo", "w4a16_mxfp4")
+MARLIN = "_marlin"
+"""End of the dtype of a product of weights in few bits that Marlin runs."""
+MARLIN_FLOATS = 1.18
+"""Time of Marlin's grouped products with mxfp4 weights over that by the law of its products with int4 weights: between
+1.11 and 1.25 on six chips under two engines (`benchmarks/fit_marlin.py`). Assumed of its other floats, which are widened
+by the same steps (vllm/csrc/quantization/marlin/dequant.h), and of products one after another."""
 PRODUCTS = ("matmul", "quantised_matmul", "experts")
 """Kinds of laws whose arithmetic an engine's factor slows."""
 MXFP8 = 1 + 1 / 32
@@ -233,7 +247,7 @@ def integer_path(path: Path, engine: Engine, chip: Chip) -> Path:
 
     llama.cpp does so on CPUs for every quantised type (`vec_dot_type` in ggml/src/ggml-cpu/ggml-cpu.c).
     """
-    quantised = path.dtype in ("int8_wo", "int4_wo", "w4a16_mxfp4")
+    quantised = path.dtype in WEIGHT_ONLY
     return (
         replace(path, compute="int8") if quantised and chip.kind in engine.integers and "int8" in chip.peaks else path
     )
@@ -246,15 +260,26 @@ def kernel_path(path: Path, kernel: str | None) -> Path:
     return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
 
 
+def marlin_path(path: Path, weights: Format) -> Path:
+    """Path of a product that Marlin runs; other paths unchanged."""
+    if path.dtype not in WEIGHT_ONLY:
+        return path
+    dtype = path.dtype.replace("w4a16_mxfp4", "int4_wo")
+    return replace(path, dtype=f"{dtype}{MARLIN}", slower=MARLIN_FLOATS if "fp" in weights.name else 1.0)
+
+
 def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
     """Path of routed experts, with the engine's kernel or the format's default one; the kernel itself quantises.
 
     `w4a8_mxfp4_mxfp8` multiplies mxfp4 weights by 8-bit activations, `mxfp4` by mxfp4 activations; `bf16` first unpacks
-    the weights to 16 bits.
+    the weights to 16 bits; `marlin` widens them within the product. Of 8-bit weights alone no grouped product was
+    measured: engines that have one run Marlin, which was with 4 bits.
     """
     own = kernel_path(path_of(weights, activations), kernel)
     if kernel == "w4a8_mxfp4_mxfp8":
         return replace(own, dtype=kernel, compute="fp8", activation=MXFP8)
+    if kernel == "marlin" or own.dtype == "int8_wo":
+        return replace(own, dtype="int4_wo", slower=MARLIN_FLOATS if "fp" in weights.name else 1.0)
     if kernel == "bf16":
         return replace(own, dtype=wide_key(own.compute), weight=own.activation)
     return own

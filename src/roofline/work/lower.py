@@ -235,7 +235,7 @@ def _attention(a: m.Attention, step: Step) -> Iterator[o.Op]:
         kv_heads=a.kv_heads, qk_dim=a.head_dim, v_dim=a.v_head_dim, keys_per_value=2 if a.differential else 1,
         sequences=step.sequences, tokens=t, kv_tokens=step.cached_tokens + step.new_tokens,
         pairs=step.share(step.total(lambda q: attended_pairs(a, q))), square=square,
-        kept_pairs=_reference_pairs(a, step), vector=a.parameters,
+        kept_pairs=_reference_pairs(a, step), vector=a.parameters, sinks=a.sinks,
         input=a.heads * a.head_dim * t + a.kv_width * step.new_tokens, output=a.heads * a.v_head_dim * t,
         cache_read=a.kv_width * read, cache_write=a.cache_width * t,
         scratch=2 * a.heads * square,

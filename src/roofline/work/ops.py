@@ -129,7 +129,7 @@ class Attend(Op):
     latent for both (absorbed). `flash`: scores and probabilities stay on the chip. `keys_per_value`: key heads that
     share a value head, and as often the published code multiplies queries with keys (`torch` counting). `picks`: tokens
     that an indexer selects for each query, 0 without an indexer. `absorbed`: multiply-adds per pair and head in the
-    absorbed form.
+    absorbed form. `sinks`: the softmax of a head has a learned score more, which kernels have to support.
     """
 
     step: Step
@@ -151,6 +151,7 @@ class Attend(Op):
     keys_per_value: int = 1
     picks: int = 0
     absorbed: int = 0
+    sinks: bool = False
 
     @property
     def unmasked(self) -> bool:
