@@ -81,10 +81,9 @@ def fit(t: Table, sharp: float) -> Link:
         return np.concatenate([logs(x, sharp, t) - np.log(t.seconds) * t.weight, RIDGE * x[2:]])
 
     def slopes(x: Column) -> Column:
-        log, n = (
-            logs(x[:, None, None] + STEP * np.hstack([np.eye(len(x)), -np.eye(len(x))])[..., None], sharp, t),
-            len(x),
-        )
+        n = len(x)
+        both = STEP * np.hstack([np.eye(n), -np.eye(n)])
+        log = logs(x[:, None, None] + both[..., None], sharp, t)
         return np.vstack([(log[:n] - log[n:]).T / (2 * STEP), RIDGE * np.eye(n)[2:]])
 
     solution = least_squares(
@@ -101,7 +100,7 @@ def logs(x: Column, sharp: float, t: Table) -> Column:
 
 
 def link_at(x: Column, sharp: float) -> Link:
-    """The constants at a point: logarithms of α and of the share, and the rises; arrays where it is a column of them."""
+    """The constants at a point, log α, log share and the rises, or at a column of points."""
     alpha, share = np.exp(x[:2])
     return Link(alpha, share, sharp, tuple(x[2:]))
 
