@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
@@ -231,6 +231,37 @@ def write(page: Path, tallies: Sequence[Tally], scores: Sequence[GroupScore], ca
     plots.write(picture(every), page.parent / "pictures" / f"{page.stem}.svg", force=True)
     written = page.read_text(encoding="utf-8").partition(MARK)[0] if page.exists() else "# Accuracy\n\n"
     page.write_text(f"{written}{MARK}\n\n{summary(tallies, scores, every)}", encoding="utf-8")
+
+
+def read_tables(folder: Path) -> tuple[tuple[Tally, ...], tuple[GroupScore, ...], tuple[GroupScore, ...]]:
+    """What the tables beside a page hold: the rows of each file, the scores, and those of default calls.
+
+    Of default calls the tables have no ratios.
+    """
+    reasons: dict[tuple[str, int, int], list[Reason]] = {}
+    for line in _lines(folder / "rows.csv"):
+        name = (line["file"], int(line["rows"]), int(line["scored"]))
+        reasons.setdefault(name, []).append(Reason(line["why"], int(line["of these"])))
+    tallies = tuple(Tally(*name, tuple(r for r in each if r.rows)) for name, each in reasons.items())
+    named = [((r["file"], r["system"], r["slice"]), r) for r in _lines(folder / "groups.csv")]
+    named += [((SYSTEMS, r["chip"], r["measured"]), r) for r in _lines(folder / "systems.csv")]
+    called = (_read(name, {k.removeprefix("call: "): v for k, v in r.items() if k.startswith("call: ")})
+              for name, r in named if r["call: rows"])  # fmt: skip
+    return tallies, tuple(_read(*pair) for pair in named), tuple(called)
+
+
+def _lines(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        yield from csv.DictReader(file)
+
+
+def _read(name: tuple[str, str, str], line: Mapping[str, str]) -> GroupScore:
+    """A score of a line's cells; ratios that it lacks are NaN."""
+    cells = ("mean error", "median error", "bias", "in 80 %", *(f"ratio {p} %" for p in (10, 50, 90)))
+    mean, middle, bias, inside, *ratios = (float(line.get(cell) or "nan") for cell in cells)
+    may = (float(line[cell]) if line.get(cell) else None for cell in ("held out", "plain roofline", "faster than it"))
+    fitted, grade = line.get("fitted on these", NOTHING), line.get("grade", "-")
+    return GroupScore(*name, int(line["rows"]), mean, middle, bias, *may, inside, fitted, grade, tuple(ratios))  # type: ignore[arg-type]
 
 
 def table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -30,6 +30,7 @@ RIDGE = 0.02  # pull of each rise to 0, in units of one row's log error
 ROUGH = 0.7  # exponent where the rows are too few, or too coarse, to tell the rises
 OWN = ("later_", "release = ")
 """What lines of the file begin with that `fit_later.py` writes."""
+STEP = 1e-6  # of the slopes of residuals
 Key = tuple[str, str, str, str]  # chip, generation or generic; kind of link; op; software
 
 
@@ -66,23 +67,42 @@ def table(group: list[Rows], fold: str) -> Table:
 
 
 def fit(t: Table, sharp: float) -> Link:
-    """The constants that fit a table."""
+    """The constants that fit a table.
+
+    Rises are fitted as they are, not their logarithms, whose way to 0 never ends: then any start comes to the same.
+    """
     rate = float(np.log(np.clip(np.max(t.moved / t.seconds / t.bandwidth), 1e-4, 0.99)))
-    start = [float(np.log(t.seconds.min())), rate, *([-2.5] * len(KNOTS) if sharp == 1 else [])]
-    low = [float(np.log(1e-7)), float(np.log(1e-4)), *([-8.0] * (len(start) - 2))]
-    high = [float(np.log(1e-2)), float(np.log(1.2)), *([3.0] * (len(start) - 2))]
+    rises = len(KNOTS) if sharp == 1 else 0
+    start = [float(np.log(t.seconds.min())), rate, *([0.1] * rises)]
+    low = [float(np.log(1e-7)), float(np.log(1e-4)), *([0.0] * rises)]
+    high = [float(np.log(1e-2)), float(np.log(1.2)), *([20.0] * rises)]
 
     def residual(x: Column) -> Column:
-        log = np.log(laws_seconds(link_at(x, sharp), t) / t.seconds) * t.weight
-        return np.concatenate([log, RIDGE * np.exp(x[2:])])
+        return np.concatenate([logs(x, sharp, t) - np.log(t.seconds) * t.weight, RIDGE * x[2:]])
 
-    solution = least_squares(residual, start, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=60)
+    def slopes(x: Column) -> Column:
+        n = len(x)
+        both = STEP * np.hstack([np.eye(n), -np.eye(n)])
+        log = logs(x[:, None, None] + both[..., None], sharp, t)
+        return np.vstack([(log[:n] - log[n:]).T / (2 * STEP), RIDGE * np.eye(n)[2:]])
+
+    solution = least_squares(
+        residual, start, jac=slopes, bounds=(low, high), loss="soft_l1", f_scale=0.05, max_nfev=400, ftol=1e-12,
+        xtol=1e-12, gtol=1e-12,
+    )  # fmt: skip
     return link_at(solution.x, sharp)
 
 
+def logs(x: Column, sharp: float, t: Table) -> Column:
+    """The weighted logarithms of what the law predicts at a point, or at a column of points."""
+    seconds = np.asarray(link_at(x, sharp).seconds(t.size, t.moved, t.bandwidth), dtype=float)
+    return np.asarray(np.log(seconds) * t.weight)
+
+
 def link_at(x: Column, sharp: float) -> Link:
-    values = np.exp(x)
-    return Link(float(values[0]), float(values[1]), sharp, tuple(float(c) for c in values[2:]))
+    """The constants at a point, log α, log share and the rises, or at a column of points."""
+    alpha, share = np.exp(x[:2])
+    return Link(alpha, share, sharp, tuple(x[2:]))
 
 
 def laws_seconds(link: Link, t: Table) -> Column:
@@ -238,9 +258,9 @@ def write(results: dict[Key, Fitted], path: Path) -> None:
     path.write_text("\n".join(lines).replace("\n\n\n", "\n\n"))
 
 
-def carried(path: Path) -> None:
-    """Give a file of a part of the sizes what `fit_later.py` wrote beside the constants of all."""
-    own = {head: lines for head, *lines in (block.split("\n") for block in FILE.read_text().split("\n["))}
+def carried(path: Path, before: str) -> None:
+    """Give a file what `fit_later.py` wrote beside the constants of the file before."""
+    own = {head: lines for head, *lines in (block.split("\n") for block in before.split("\n["))}
     head, *blocks = path.read_text().split("\n[")
     later = ([line for line in own.get(block.partition("\n")[0], ()) if line.startswith(OWN)] for block in blocks)
     parts = ("\n".join((block.rstrip(), *lines)) for block, lines in zip(blocks, later, strict=True))
@@ -283,9 +303,9 @@ def main(argv: list[str]) -> None:
         if fitted is not None:
             results[key] = fitted
     report(results)
+    before = FILE.read_text()
     write(extended(results), options.out)
-    if options.without_fold >= 0:
-        carried(options.out)
+    carried(options.out, before)
 
 
 if __name__ == "__main__":

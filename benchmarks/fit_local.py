@@ -215,20 +215,21 @@ def grouped(rows: list[LocalRow]) -> dict[str, list[LocalRow]]:
     return groups
 
 
+def held_out(rows: list[LocalRow]) -> dict[str, list[float]]:
+    """Predicted over measured of answers and prompts on machines left out; of one machine: on models left out."""
+    of = "chip" if len({r.chip for r in rows}) > 1 else "model"
+    out: dict[str, list[float]] = defaultdict(list)
+    for name in sorted({getattr(r, of) for r in rows}):
+        apart = solved([r for r in rows if getattr(r, of) != name])
+        for row in (r for r in rows if getattr(r, of) == name):
+            out[row.test] += ratios([row], apart).tolist()
+    return out
+
+
 def fitted(software: str, rows: list[LocalRow]) -> tuple[np.ndarray, dict[str, tuple[float, float, float]]]:
     """The constants of a backend, and of answers and prompts the interval and the error on machines left out."""
     chips = sorted({r.chip for r in rows})
-    point = solved(rows)
-    out: dict[str, list[float]] = defaultdict(list)
-    for chip in chips if len(chips) > 1 else ():
-        apart = solved([r for r in rows if r.chip != chip])
-        for row in (r for r in rows if r.chip == chip):
-            out[row.test] += ratios([row], apart).tolist()
-    if len(chips) == 1:
-        for model in sorted({r.model for r in rows}):
-            apart = solved([r for r in rows if r.model != model])
-            for row in (r for r in rows if r.model == model):
-                out[row.test] += ratios([row], apart).tolist()
+    point, out = solved(rows), held_out(rows)
     print(f"== {software}: {', '.join(chips)}")
     print("   " + "  ".join(f"{n} {v:.3g}" for n, v in zip(NAMES, point, strict=True)))
     ends = {}

@@ -14,19 +14,26 @@ import csv
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import roofline as rl
 from measured_serving import of_release
 from roofline.engines.engine import engine_named
+from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.inference.settings import Setup
+from roofline.kernels.links import SHARE, measured
 from roofline.serving.simulate.recorder import Row
 
 FILE = "requests_llmservingsim.csv"
-MACHINES = {"1xRTX 4090": "rtx-4090", "2xRTX PRO 6000 (PCIe)": "2xrtx-pro-6000-server"}
+PAIR = "2xRTX PRO 6000 (PCIe)"
+MACHINES = {"1xRTX 4090": "rtx-4090", PAIR: "2xrtx-pro-6000-server"}
+BETWEEN: Mapping[str, float] = {PAIR: 16e9}
+"""Chips of a run → B/s that an all-reduce among them reaches: `link_bw` of the publisher's own config for that run,
+bench/examples/configs/Qwen3-32B.json at commit 9692a581. What the cards exchange passed through the host then: the same
+pair without access control services and IOMMU reaches 36 GB/s (profiler/perf/RTXPRO6000/hardware.yaml at 1b2cc02d)."""
 
 
 Logged = dict[str, str]
@@ -80,6 +87,17 @@ def main() -> None:
         print("  over TPOT's: " + ", ".join(f"{k} {ratio[k] / ratio['TPOT']:.3f}" for k in ("TTFT", "latency")))
 
 
+def machine(chips: str, engine: str) -> Cluster:
+    """The machine of a run, with the link between its cards where its publisher tells it."""
+    cluster = cluster_named(MACHINES[chips])
+    if chips not in BETWEEN:
+        return cluster
+    level = cluster.levels[0]
+    known = measured(cluster.chip, level.kind, "all_reduce", engine_named(engine).software or "nccl", level.size)
+    share = float(known.share) if known else SHARE
+    return replace(cluster, levels=(replace(level, bandwidth=BETWEEN[chips] / share),))
+
+
 def replayed(rows: list[Logged], engine: str) -> tuple[Setup, list[Row]]:
     """What is simulated, and what the simulation of the same requests has of each, in their order."""
     seen: list[Row] = []
@@ -89,7 +107,7 @@ def replayed(rows: list[Logged], engine: str) -> tuple[Setup, list[Row]]:
             writer = csv.writer(handle)
             writer.writerow(["time", "input", "output"])
             writer.writerows([r["arrival_s"], r["input_tokens"], r["output_tokens"]] for r in rows)
-        on, layout = MACHINES[rows[0]["chips"]], rows[0]["layout"]
+        on, layout = machine(rows[0]["chips"], engine), rows[0]["layout"]
         told = rl.simulate(rows[0]["model"], on=on, layout=layout, engine=engine, trace=str(trace), written=seen.append)
     return told.asked, sorted(seen)
 

@@ -279,9 +279,11 @@ def _by_cores(record: Any, cores: TomlTable, chip: Chip) -> Any:
 def _of_chip(record: Any, chip: Chip, dtype: str) -> Any:
     """A generation's constants on one of its chips.
 
-    What a kernel does besides multiplying takes the share 1/compute − 1 of the time at the peak. Where matrix units are
-    cut down and the rest of a processor is not, as on GeForce cards and the H20, that share shrinks with the peak: for
-    products, r being the ratio of the two chips' matrix to ordinary FLOP/s, compute is 1/(1 + (1/compute − 1)·r).
+    Where matrix units are cut down and the rest of a processor is not, as on GeForce cards, the L20 and the H20, what
+    else a product takes fits beside the multiplying. Of that limit, x in 1/compute = (1 + x^p)^(1/p) at the peak of the
+    chip that was fitted, r·x is left, r being the ratio of the two chips' matrix to ordinary FLOP/s; p is CORES_SHARP.
+    So an L20 reaches 0.90 of its peak and an RTX 5060 Ti 0.98; published are 105 to 115 of 119.5 TFLOP/s
+    (github.com/DefTruth/CUDA-Learn-Notes, hgemm) and 47.0 of 47.4 (github.com/QuantumDrizzy/BLACKWALL).
     There libraries also choose kernels of fewer rows: so many at most that they take half of the time in which the
     weights are read. More exponentials a clock shorten softmax.
     """
@@ -292,7 +294,8 @@ def _of_chip(record: Any, chip: Chip, dtype: str) -> Any:
         return record
     cut = _matrix_share(chip, dtype)
     if cut < 1:
-        record = replace(record, compute=1 / (1 + (1 / record.compute - 1) * cut))
+        beside = (record.compute**-CORES_SHARP - 1) * cut**CORES_SHARP
+        record = replace(record, compute=(1 + beside) ** (-1 / CORES_SHARP))
     hidden = chip.ridge(chip.main_format) / 2
     return record if record.height <= hidden else replace(record, height=2.0 ** math.floor(math.log2(hidden)))
 

@@ -179,23 +179,48 @@ def drawn_rows() -> Iterator[str]:
         yield f"linear,{chip},fp32,1,{m},{inner},{out},,{1e3 * seconds:.6f},,drawn,,"
 
 
+def drawn_collectives() -> Iterator[str]:
+    """NCCL's all-reduce on H100s: 10 µs at 2 ranks and 20 µs at 8, twice that beyond 1 MiB, 0.8 of 450 GB/s."""
+    draw = random.Random(35)
+    yield "system,software,op,num_gpus,bytes,latency_ms"
+    for ranks, alpha in ((2, 10e-6), (8, 20e-6)):
+        for k in range(9, 31):
+            rises = (2**k / 2**20) ** 2
+            latency, sent = alpha * (1 + rises / (1 + rises)), 2 * (ranks - 1) / ranks * 2**k / (0.8 * 450e9)
+            yield f"h100_sxm,nccl 2.27.3,all_reduce,{ranks},{2**k},{1e3 * (latency + sent) * draw.gauss(1, 0.01):.6f}"
+
+
+REAL = {
+    "older": ("ops_fp32_neusight.csv", drawn_rows, "kernels/constants/v100-pcie-32gb.toml", {
+        ("bf16", "stream", "default", "memory"): 0.8, ("fp32", "matmul", "default", "compute"): 0.6,
+    }),
+    "collectives": ("collectives_nccl_aic.csv", drawn_collectives, "kernels/collective_constants.toml", {
+        ("h100-sxm", "switch", "all_reduce", "nccl", "alpha"): [10e-6, 20e-6],
+        ("h100-sxm", "switch", "all_reduce", "nccl", "share"): [0.8, 0.8],
+    }),
+}  # fmt: skip
+"""Step → the table that it reads, its rows, and the file and the values that it should come to."""
+
+
+@pytest.mark.parametrize("step", REAL)
 def test_a_real_step_comes_to_what_was_drawn_and_run_twice_changes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package, tables = tmp_path / "src" / "roofline", tmp_path / "tables"
     shutil.copytree(fit_all.PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(fit_all, "PACKAGE", package)
     tables.mkdir()
-    (tables / "ops_fp32_neusight.csv").write_text("\n".join(drawn_rows()) + "\n")
+    table, rows, file, wanted = REAL[step]
+    (tables / table).write_text("\n".join(rows()) + "\n")
     texts = []
     for turn in ("first", "second"):  # each in a folder of its own, so that the second takes up nothing of the first
         fit_all.main([
-            str(tables), "--work", str(tmp_path / turn), "--only", "older", "--out", str(tmp_path / f"{turn}.csv"),
+            str(tables), "--work", str(tmp_path / turn), "--only", step, "--out", str(tmp_path / f"{turn}.csv"),
             "--write",
         ])  # fmt: skip
         texts.append({path: path.read_bytes() for path in fit_all.mutable(package)})
     assert texts[0] == texts[1]
     assert "differ: none" in capsys.readouterr().out.splitlines()[-1]
-    values = fit_all.values_of(package / "kernels" / "constants" / "v100-pcie-32gb.toml")
-    assert values["bf16", "stream", "default", "memory"] == pytest.approx(0.8, rel=0.05)
-    assert values["fp32", "matmul", "default", "compute"] == pytest.approx(0.6, rel=0.05)
+    values = fit_all.values_of(package / file)
+    for path, value in wanted.items():
+        assert values[path] == pytest.approx(value, rel=0.05), path
