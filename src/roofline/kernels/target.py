@@ -80,13 +80,15 @@ class Target:
                 ("experts", weights),
                 lambda: integer_path(experts_path(weights, activations, self.kernel(weights)), self.engine, self.chip),
             )
-        fused = self.engine.fuses
+        fused, head = self.engine.fuses, self.engine.head
+        wide = product.part == "head" and product.phase in ("forward", "recompute") and head in self.chip.peaks
 
         def running() -> Path:
             path = integer_path(path_of(weights, activations), self.engine, self.chip)
-            return unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
+            path = unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
+            return replace(path, compute=head, weight=4.0, activation=4.0) if wide else path
 
-        return self._once(("path", weights), running)
+        return self._once(("path", weights, wide), running)
 
     def quantising(self, dtype: str) -> Constants | None:
         """Constants of the quantise pass before products in a dtype, or fp8's if that dtype was measured without one.
