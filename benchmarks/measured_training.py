@@ -312,10 +312,10 @@ def prime(r: TableRow) -> Iterator[MeasuredRun]:
     if r.text("activation_checkpointing") == "Offload":
         options["offload"] = ("activations",)
     yield measured_run(
-        quantity="training", seconds=r.number("step_time_mean_s"), engine="fsdp", model=_long(r.text("model")),
+        quantity="training", seconds=r.number("step_time_mean_s"), engine="prime-rl", model=_long(r.text("model")),
         on=_cluster(chip, chips), layout=layout, batch=r.whole("micro_batches_per_step") * chips, input=tokens,
         system=chip, slices=("step", f"step,{kind} {r.text('full_or_lora')}", f"step,{r.text('attention')}"),
-        micro_batch=1, recompute="full", recipe="bf16-mixed", loss="fused" if kind == "rl" else "eager", **options,
+        micro_batch=1, recompute="full", recipe="bf16-mixed", loss="cut" if kind == "rl" else "eager", **options,
     )  # fmt: skip
 
 

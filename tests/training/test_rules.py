@@ -341,7 +341,7 @@ def test_qlora_quantises_the_frozen_layers_alone() -> None:
 
 @folded(
     ("loss", "recipe", "bytes_each"),
-    [("in-place", "bf16", 2 + 4), ("eager", "bf16", 3 * 4), ("fused", "bf16", 0),
+    [("in-place", "bf16", 2 + 4), ("eager", "bf16", 3 * 4), ("fused", "bf16", 0), ("cut", "bf16", 0),
      ("in-place", "fp32", 4), ("compiled", "bf16", 2 + 2),
          ("chunked", "bf16", 2 + 2 / 8), ("eager", "fp32", 3 * 4), (None, "bf16", 6)],
 )  # fmt: skip

@@ -217,7 +217,34 @@ def test_what_slows_work_in_training_without_a_cause_is_at_most_so_much_but_for_
                 if id in ("megatron", "megatron-bridge", "nemo", "hai-llm"):
                     assert product <= 1.22
     assert beyond == BEYOND
-    assert [id for id in trainers() if engines()[id].unfused] == ["fsdp"]
+    assert [id for id in trainers() if engines()[id].unfused] == ["fsdp", "prime-rl"]
+
+
+def test_prime_rl_makes_its_logits_twice_in_tf32_and_moves_them_in_fp32() -> None:
+    """2·T·h·V FLOPs more than a fused loss, at TF32's peak, 44 and 52 bytes a logit; the model has as many FLOPs."""
+    given = {"on": "1xh100-sxm", "batch": 2, "tokens": 16384, "recompute": "none", "recipe": "bf16-mixed"}
+    cut, fused = (rl.train("Qwen/Qwen3-0.6B", engine=name, loss=loss, **given) for name, loss in
+                  (("prime-rl", None), ("fsdp", "fused")))  # fmt: skip
+    product = 2 * 32768 * 1024 * 151936
+    assert (cut.loss, cut.hardware_flops - fused.hardware_flops) == ("cut", product)
+    assert cut.model_flops == fused.model_flops == fused.hardware_flops
+    head = {(op.name, op.phase): op.seconds for op in rl.breakdown(cut).ops if op.block == "head"}
+    assert head["lm_head", "forward"] == head["lm_head", "recompute"] > product / cut.chip.peak("tf32")
+    assert head["lm_head_dgrad", "backward"] < 0.6 * head["lm_head", "forward"]
+    logits = 32768 * 151936
+    for name, phase, each in (("loss", "forward", 44), ("loss_backward", "backward", 52)):
+        floor = each * logits / cut.chip.bandwidth
+        assert head[name, phase] == pytest.approx(floor / 0.5751, rel=0.02)  # the share of bandwidth that streams have
+
+
+def test_prime_rl_loops_over_experts_with_adapters_where_no_grouped_product_runs() -> None:
+    """(17 + 17 + 46) launches of 22 µs for each expert, layer and micro-batch on Blackwell; none without adapters."""
+    given = {"batch": 16, "tokens": 4096, "recompute": "full", "engine": "prime-rl", "layout": "dp=8,zero=3"}
+    looped = rl.train("Qwen/Qwen3-30B-A3B", on="8xb200", lora=16, **given)
+    launches = 2 * 48 * 128 * (17 + 17 + 46) * 2.2e-5
+    assert looped.time == pytest.approx(launches, rel=0.05)
+    assert looped.time > 10 * rl.train("Qwen/Qwen3-30B-A3B", on="8xb200", **given).time
+    assert rl.train("Qwen/Qwen3-30B-A3B", on="8xh200-sxm", lora=16, **given).time < 0.2 * launches
 
 
 def test_models_of_transformers_run_kernel_after_kernel_under_the_newest_fsdp() -> None:

@@ -106,9 +106,16 @@ class Engine:
     `expert_layer_s`: host seconds to launch the forward kernels of a layer with experts, twice as many those of its
     backward pass; the passes of a micro-batch are no shorter.
 
+    `looped_experts`: kernels that are launched forward and back for each expert with an adapter, where a loop runs
+    over them: on all generations but those that it `groups`.
+
     `biased_experts`: bytes that training moves, kernel by kernel, for each output of an expert's activation (`act`) and
     of an expert (`combine`) where experts have biases, twice in the backward pass; in none of the `fused_experts`,
     formats whose grouped products have biases and activation in their kernels.
+
+    `moved`: bytes that training moves, kernel by kernel, in the forward pass and back: for each value of experts'
+    outputs (`combine`), whose rows are gathered, weighted and added, and for each logit of a loss by its name. `head`:
+    format in which the head is multiplied forward, the activations' if empty.
 
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
     default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `schedules`,
@@ -194,8 +201,12 @@ class Engine:
     dispatcher: Dispatcher = "deepep"
     overlaps: tuple[str, ...] = ()
     expert_layer_s: float = 0.0
+    looped_experts: tuple[float, float] = (0.0, 0.0)
+    groups: tuple[str, ...] = ()
     biased_experts: Mapping[str, float] = field(default_factory=dict)
     fused_experts: tuple[str, ...] = ()
+    moved: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    head: str = ""
     zeros: tuple[int, ...] = (0, 1, 2, 3)
     staged_zeros: tuple[int, ...] = (0, 1, 2, 3)
     schedules: tuple[str, ...] = ("1f1b", "interleaved")
@@ -323,6 +334,11 @@ class Engine:
         """Whether this is a training engine without measured runs on a generation."""
         fitted = {**self.slower, **self.spread}
         return self.trains and bool(fitted or self.scatter or self.unfused) and generation not in fitted
+
+    def launches_of_expert(self, generation: str) -> tuple[float, float]:
+        """Kernels launched forward and back for each expert with an adapter; none where their products are grouped."""
+        forward, back = self.looped_experts
+        return (0.0, 0.0) if generation in self.groups else (forward, back)
 
     def ends(self, generation: str, sparse: bool) -> tuple[float, float] | None:
         """Interval of training steps on a generation, relative to the prediction; None if none were measured."""

@@ -330,9 +330,22 @@ def one_pass(op: o.Op, target: Target) -> Seconds:
         extra = (op.input - op.output) * width if isinstance(op, o.Sum) and not op.weighted else 0.0 * op.input
         extra = 2 * extra + _biased(op, target)
         return law.stream(extra, roof, constants.record) - constants.launch, constants
-    size = (op.input + op.output + op.weight + op.vector) * width
-    size = size + getattr(target.precision, op.store).bytes(op.cache_read + op.cache_write)
+    size = _moved(op, target)
+    if size is None:
+        size = (op.input + op.output + op.weight + op.vector) * width
+        size = size + getattr(target.precision, op.store).bytes(op.cache_read + op.cache_write)
     return law.stream(size, roof, constants.record), constants
+
+
+def _moved(op: o.Op, target: Target) -> Count | None:
+    """Bytes that a training engine's kernels move for experts' outputs or a loss; None where they are the op's own."""
+    of, moved = op.origin, target.engine.moved
+    name = of.way if isinstance(of, o.Loss) else "combine" if isinstance(of, o.Sum) and of.weighted else ""
+    if name not in moved:
+        return None
+    forward, back = moved[name]
+    values = of.rows * of.width if isinstance(of, o.Loss) else of.input
+    return (back if isinstance(op, o.Backward) else forward) * values
 
 
 def _biased(op: o.Op, target: Target) -> Count:

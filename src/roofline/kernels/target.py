@@ -84,14 +84,17 @@ class Target:
                 ("experts", weights),
                 lambda: integer_path(experts_path(weights, activations, self.kernel(weights)), self.engine, self.chip),
             )
-        fused, marlin = self.engine.fuses, self.engine.runs_marlin(stored, self.chip)
+        fused, head = self.engine.fuses, self.engine.head
+        marlin = self.engine.runs_marlin(stored, self.chip)
+        wide = product.part == "head" and product.phase in ("forward", "recompute") and head in self.chip.peaks
 
         def running() -> Path:
             path = integer_path(path_of(weights, activations), self.engine, self.chip)
             path = unfused_path(kernel_path(path, self.kernel(weights)), weights, fused)
-            return marlin_path(path, weights) if marlin else path
+            path = marlin_path(path, weights) if marlin else path
+            return replace(path, compute=head, weight=4.0, activation=4.0) if wide else path
 
-        return self._once(("path", weights, marlin), running)
+        return self._once(("path", weights, marlin, wide), running)
 
     def quantising(self, dtype: str) -> Constants | None:
         """Constants of the quantise pass before products in a dtype, or fp8's if that dtype was measured without one.

@@ -268,7 +268,7 @@ class TrainingEstimate(Spent, Deployed):
     @cached_property
     def model_flops(self) -> Count:
         """FLOPs of one step's forward and backward, without recomputation."""
-        return _flops(self.model, with_options(self.step, recompute="none"))
+        return _flops(self.model, _nothing_again(self.step))
 
     @property
     def mfu(self) -> Count:
@@ -282,7 +282,7 @@ class TrainingEstimate(Spent, Deployed):
     @property
     def mfu_palm(self) -> Count:
         """MFU as PaLM defines it: attention counts its whole square (arXiv:2204.02311, App. B)."""
-        whole = _flops(self.model, with_options(self.step, recompute="none"), SQUARE)
+        whole = _flops(self.model, _nothing_again(self.step), SQUARE)
         return whole / (self.chips * self.peak * self.time)
 
     @property
@@ -388,6 +388,11 @@ def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
     return np.asarray(
         sum(n * layer_bytes(block.modules, micro).kept for s in stages for block, n in s.rank.blocks), float
     )
+
+
+def _nothing_again(step: Training) -> Training:
+    """The step with every op run once."""
+    return with_options(step, recompute="none", loss="fused" if step.loss == "cut" else step.loss)
 
 
 def _flops(model: Model, step: Training, counting: Counting = STANDARD) -> Count:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from roofline.declared.numbers.maths import Count, is_array
+from roofline.declared.numbers.maths import Count, is_array, some
 from roofline.declared.numbers.unique_rows import distinct
 from roofline.inference.contention import Contention
 from roofline.inference.plan import EMPTY, Plan, Total, grade_of
@@ -107,7 +107,7 @@ class Sections:
         for (section, number, what), t in self.totals.items():
             if number == PASSES["recompute"]:
                 key = section, PASSES["backward"], what
-                merged[key] = merged.get(key, EMPTY) + (t if share == 1 else t.times(share))
+                merged[key] = merged.get(key, EMPTY) + (t if share == 1 or section == "head" else t.times(share))
         return Sections(merged)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
@@ -140,19 +140,30 @@ SHARP = 8.0
 """Sharpness of the longer of host and chip, since some kernels wait for their launch before all do: an assumption."""
 
 
-def behind_host(passes: Passes, rank: Model, target: Target) -> Passes:
+def _launching(seconds: Count) -> Span:
+    """Seconds of the host, with their interval."""
+    return Span(0.0, seconds, *(end * seconds for end in HOST_ENDS))
+
+
+def behind_host(passes: Passes, rank: Model, target: Target, step: Training) -> Passes:
     """Passes no shorter than the host takes to launch their layers with experts: for the backward twice as long.
 
-    While a send blocks a stage, the host launches nothing.
+    Where a framework loops over experts with adapters, it launches the kernels of each. While a send blocks a stage,
+    the host launches nothing.
     """
-    each = target.engine.expert_layer_s if target.mode.name == "calibrated" else 0.0
-    layers = sum(int(n) for block, n in rank.blocks if any(isinstance(x, Experts) for x in block.modules))
-    if not (each and layers):
+    if target.mode.name != "calibrated":
         return passes
-    host = Span(0.0, each * layers, *(end * each * layers for end in HOST_ENDS))
+    sparse = [(x, int(n)) for block, n in rank.blocks for x in block.modules if isinstance(x, Experts)]
+    each = target.engine.expert_layer_s * sum(n for _, n in sparse)
+    forward, backward = target.engine.launches_of_expert(target.chip.generation)
+    loops = target.engine.eager_launch_s * sum(n * x.held for x, n in sparse if x.frozen) if forward else 0.0
+    again = forward if step.recompute == "full" else 0.0
+    first, second = each + forward * loops, 2 * each + (backward + again) * loops
+    if not some(first > 0):
+        return passes
     blocked = passes.exchange.get("pp", NOTHING).times(1 / 2)
-    ahead = _behind(passes.forward.minus(blocked), host)
-    behind = _behind((passes.backward + passes.weight).minus(blocked), host.times(2))
+    ahead = _behind(passes.forward.minus(blocked), _launching(first))
+    behind = _behind((passes.backward + passes.weight).minus(blocked), _launching(second))
     return replace(
         passes, forward=passes.forward + ahead, backward=passes.backward + behind,
         exchange={**passes.exchange, HOST: ahead + behind},

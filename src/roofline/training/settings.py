@@ -24,8 +24,8 @@ class TrainerSettings(KernelSettings):
         EngineName | None,
         "The training framework, with its overheads, defaults and number formats: `megatron` (`megatron@0.14`, a "
         "release), `megatron-bridge` (its containers: `megatron-bridge@26.04`), `nemo`, `megatron-2025`, `fsdp`, "
-        "`torchtitan`, `deepspeed`, `maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but `none` "
-        "with the schedule `dualpipe`.",
+        "`prime-rl`, `torchtitan`, `deepspeed`, `maxtext`, `hai-llm` (DeepSeek's), or `none`. Default: `megatron`, but "
+        "`none` with the schedule `dualpipe`.",
     ] = None
     stragglers: Annotated[
         Text | None,

@@ -87,7 +87,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
 
         def run(rank: Model = rank) -> Passes:
             alone = passes_of(rank, sections.running_again(rank, micro), micro, spread, contention)
-            alone = behind_host(alone, rank, asked.target)
+            alone = behind_host(alone, rank, asked.target, micro)
             return offloaded(alone, rank, known, micro, asked.deployment.chip)
 
         def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:

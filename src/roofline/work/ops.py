@@ -388,11 +388,13 @@ class Backward(Op):
 class Loss(Op):
     """Cross-entropy of `rows` rows of `width` logits.
 
-    `kept`, `single`: elements kept until its backward pass, in the stream's format and in fp32.
+    `way`: how it keeps them, as in `Training`. `kept`, `single`: elements kept until its backward pass, in the stream's
+    format and in fp32.
     """
 
     rows: Count
     width: Count
+    way: str = "in-place"
     kept: Count = 0
     single: Count = 0
 

@@ -35,10 +35,12 @@ OVERLAPS = ("dp", "tp", "ep", "cp", "pp")
 """Layout axes whose communication may overlap with work."""
 TRAVELS = ("fp32", "bf16", "fp16", "fp8")
 """Formats in which weights may be gathered; gradients may be reduced in all but the last."""
-LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused"]
+LossKind: TypeAlias = Literal["in-place", "eager", "compiled", "chunked", "fused", "cut"]
 CHUNKS = 8
 """Parts of a chunked loss (torchtune, modules/loss/ce_chunked_output_loss.py)."""
 LOSSES: tuple[LossKind, ...] = get_args(LossKind)
+UNSTORED: tuple[LossKind, ...] = ("fused", "cut")
+"""Losses whose logits are made and used piece by piece."""
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev")
 V_SHAPED = ("zb-v", "dualpipev")
 """Schedules of two chunks per stage in the shape of a V: stage i of p has chunks i and 2p − 1 − i, so that the first
@@ -63,8 +65,9 @@ class Training(Step):
     its backward pass: the log-softmax, its gradient and that of the logits (PyTorch's `cross_entropy(logits.float(),
     …)`). compiled: the logits and their gradient, with fp32 values in registers (Inductor's fused kernels, and
     flash-attention's `CrossEntropyLoss`, which llm-foundry runs). chunked: the logits and an eighth of their gradient
-    (torchtune's `CEWithChunkedOutputLoss`, compiled). fused: none, as logits are made and used piece by piece
-    (arXiv:2410.10989 §3.2). `recipe` and `optimizer`: formats of weights, gradients and optimizer state. `micro_batch`:
+    (torchtune's `CEWithChunkedOutputLoss`, compiled). fused: none, as logits are made and used piece by piece, with
+    their gradient at once (arXiv:2410.10989 §3.2). cut: none, but the head's product runs again in the backward pass
+    (arXiv:2411.09009 §4). `recipe` and `optimizer`: formats of weights, gradients and optimizer state. `micro_batch`:
     sequences processed together. `schedule`: the order in which pipeline stages process micro-batches. `overlap`: the
     axes whose communication overlaps with work, None for the engine's own: `dp`, gradients and gathered weights with
     the passes; `tp`, collectives in pieces with the products that use or make them; `ep`, the token exchange with
@@ -112,8 +115,8 @@ class Training(Step):
 
     @property
     def fused_loss(self) -> bool:
-        """Whether the loss is fused, so that logits are never stored."""
-        return self.loss == "fused"
+        """Whether the loss is fused with the head, so that logits are never stored."""
+        return self.loss in UNSTORED
 
     @cached_property
     def precision(self) -> TrainingPrecision:
@@ -174,7 +177,7 @@ class StepOptions:
     loss: Annotated[
         Word | None,
         "How cross-entropy keeps its logits: `in-place` (6 bytes each, Megatron-LM), `eager` (12, PyTorch), `compiled` "
-        "(4), `chunked` (2.25), `fused` (0) (default: as the engine does).",
+        "(4), `chunked` (2.25), `fused` and `cut` (0; `cut` runs the head twice). Default: as the engine does.",
     ] = None
     fused_loss: Annotated[Switch, "The same as `loss=fused`."] = False
     overlap: Annotated[
@@ -356,7 +359,9 @@ def forward_ops(modules: Iterable[Module], step: Training) -> tuple[o.Op, ...]:
 
 
 def run_again(op: o.Op, step: Training, whole: bool) -> bool:
-    """Whether an op is recomputed in the backward pass."""
+    """Whether an op is recomputed in the backward pass; with the loss `cut` the head always is."""
+    if step.loss == "cut" and isinstance(op, o.MatMul) and op.part == "head":
+        return True
     if step.recompute == "full":
         return whole and not (isinstance(op, o.Communicate) and op.collective == "p2p")
     if step.recompute == "selective":
@@ -374,13 +379,14 @@ def loss(head: o.MatMul, step: Training) -> o.Op:
     and the cast reads 2 and writes 1. What is kept: see `Training`; logits that are in fp32 already have no copy of it.
     """
     once = 1 if step.fused_loss else 4
-    kinds = {"fused": (0, 0), "compiled": (2, 0), "chunked": (1, 0), "eager": (0, 3)}
+    kinds = {"fused": (0, 0), "cut": (0, 0), "compiled": (2, 0), "chunked": (1, 0), "eager": (0, 3)}
     stream, single = kinds.get(step.loss or "in-place", (1, 1))
     if single == 1 and step.precision.activations.bits >= 32:
         single = 0
     part = ceil_div(head.output, CHUNKS) if step.loss == "chunked" else 0
     return o.Loss(
-        name="loss", rows=head.m, width=head.n, input=once * head.output, output=(once - 1) * head.output,
+        name="loss", rows=head.m, width=head.n, way=step.loss or "in-place",
+        input=once * head.output, output=(once - 1) * head.output,
         kept=stream * head.output + part, single=single * head.output,
     )  # fmt: skip
 

@@ -78,3 +78,13 @@ def test_deepspeed_s_third_stage_overlaps_only_where_it_was_timed_so() -> None:
 def test_deepspeed_s_first_stages_say_overlap_too() -> None:
     for zero in (1, 2):
         assert '"overlap_comm"' in handed("deepspeed", f"dp=64,zero={zero}", engine="deepspeed").text
+
+
+def test_maxtext_accumulates_no_gradients_in_fp8() -> None:
+    """0.2.5, configs/types.py: "FP8 quantization is not compatible with gradient accumulation"."""
+    several = handed("maxtext", "dp=64,zero=3", engine="maxtext", recipe="fp8")
+    one = handed("maxtext", "dp=64,zero=3", engine="maxtext", recipe="fp8", micro_batch=4)
+    assert "quantization" not in several.text
+    assert says(several, "recipe fp8 over 4 micro-batches")
+    assert 'quantization: "fp8"' in one.text
+    assert not says(one, "micro-batches")

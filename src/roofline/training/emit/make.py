@@ -40,7 +40,7 @@ KNOWN: Mapping[str, Framework] = {
     "bridge": Framework("Megatron Bridge, overrides of its ConfigContainer", "0.3.1", bridge_told, yaml_text),
     "torchtitan": Framework("torchtitan, fields of a Trainer.Config", "0.3.0", torchtitan_told, python_text),
     "deepspeed": Framework("DeepSpeed, its JSON config", "0.19.8", deepspeed_told, config_json, comments=False),
-    "maxtext": Framework("MaxText, a run's YAML", "of 2026-11", maxtext_told, yaml_text),
+    "maxtext": Framework("MaxText, a run's YAML", "0.2.5", maxtext_told, yaml_text),
 }
 
 

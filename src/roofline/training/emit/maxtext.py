@@ -27,7 +27,7 @@ def maxtext_told(e: TrainingEstimate, n: LayoutSizes) -> Told:
     yield ConfigEntry("gradient_accumulation_steps", 1 if n.pp > 1 else n.micro_batches)
     yield from _mesh(e, n)
     yield from _pipeline(e, n)
-    yield from _precision(e)
+    yield from _precision(e, n)
     yield from _rest(e, n)
 
 
@@ -100,14 +100,19 @@ def _pipeline(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield Missing(f"schedule {e.schedule}: MaxText runs all forwards, then all backwards, circularly with repeats")
 
 
-def _precision(e: TrainingEstimate) -> Told:
-    """Number formats: MaxText keeps weights in `weight_dtype` and multiplies in `dtype` or quantised."""
+def _precision(e: TrainingEstimate, n: LayoutSizes) -> Told:
+    """Number formats: MaxText keeps weights in `weight_dtype` and multiplies in `dtype` or quantised.
+
+    It refuses fp8 with accumulated gradients (configs/types.py).
+    """
     recipe = e.recipe
     pure = recipe == "bf16-pure"
     yield ConfigEntry("dtype", "float32" if recipe == "fp32" else "bfloat16")
     yield ConfigEntry("weight_dtype", "bfloat16" if pure else "float32")
     yield ConfigEntry("grad_dtype", "bfloat16" if pure or recipe == "bf16-gradients" else "float32")
-    if recipe in ("fp8", "fp8-mixed"):
+    if recipe in ("fp8", "fp8-mixed") and n.pp == 1 and n.micro_batches > 1:
+        yield Missing(f"recipe {recipe} over {n.micro_batches} micro-batches: MaxText accumulates no gradients in fp8")
+    elif recipe in ("fp8", "fp8-mixed"):
         yield ConfigEntry("quantization", "fp8")
     if recipe not in ("fp32", "bf16-pure", "bf16-mixed", "fp8-mixed"):
         yield Missing(f"recipe {recipe}: MaxText keeps weights in one format, here fp32, and no copy beside")
