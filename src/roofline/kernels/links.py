@@ -110,7 +110,9 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
 def _power(op: str, ranks: int) -> float | None:
     """BY_RANKS at a number of ranks, between and beyond those known by log₂ n; None for other ops."""
     known = BY_RANKS.get(op)
-    return known and float(np.interp(np.log2(ranks), np.log2(list(known)), list(known.values())))
+    if known is None:
+        return None
+    return float(np.interp(np.log2(ranks), np.log2(list(known)), list(known.values())))
 
 
 def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
