@@ -343,9 +343,12 @@ def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
     for run in replay.replays(logged):
         mine = [row for row in logged if row["run"] == run.name]
         context = fmean(int(row["input_tokens"]) + int(row["output_tokens"]) / 2 for row in mine)
+        step = step_like(run.asked, run.running, context, 1.0)
+        (fast,), (slow,) = (replay.replays(mine, float(pace)) for pace in (step.low, step.high))
         for what, pairs in run.pairs.items():
-            for ours, theirs in pairs:
-                part = scored_run(step_like(run.asked, len(mine) / 10, context, ours), theirs)
+            for (ours, theirs), (low, _), (high, _) in zip(pairs, fast.pairs[what], slow.pairs[what], strict=True):
+                span = Span(float(step.floor) * ours, ours, min(low, ours), max(high, ours))
+                part = scored_run(span, theirs)
                 books.add(path.name, run.asked.deployment.chip.id, (what, f"{what},{run.name}"), part)
     books.scored[path.name].update(range(len(logged)))
 

@@ -1,12 +1,12 @@
 """Fit the constants of the collectives' law to a folder of measurements.
 
-    python benchmarks/fit_collectives.py DIR [--out FILE] [--without-fold N]
+    python benchmarks/fit_collectives.py DIR [--out FILE] [--without-fold N] [--only SYSTEM,...]
 
 A group is a chip, kind of link, op and software; each number of ranks has its own α, e and rises c ≥ 0, by robust least
 squares on log(predicted/measured). The error beside them is of rows whose size took no part (5 folds by a hash of size
 and ranks). A generation is fitted to all its chips, a kind of link to all generations, and their error is of a chip, or
 of a generation, that took no part. An engine's constants are of its newest release on each chip; others stand under
-the release's name.
+the release's name. With --only the tables of other chips, generations and of all stay as they are.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares  # type: ignore[import-untyped, unused-ignore]
 
-from measured_collectives import CUSTOM, NCCL, VIDUR, Rows, rows, version_key
+from measured_collectives import CUSTOM, NCCL, NCCL_ENGINES, ONE_CCL, VIDUR, Rows, rows, version_key
 from measured_ops import Column, generation
 from roofline.hardware.named_chip import chip_named
 from roofline.kernels import collectives as laws
@@ -167,6 +167,9 @@ P2P = ("h100_dgx",)  # nodes whose rows of vidur are fitted: what joins the othe
 P2P_INSIDE = ("a100_dgx",)  # inside a node only
 
 
+ONE_CCL_CHIPS = {chip_named(system).id for system in ONE_CCL}
+
+
 def usable(r: Rows) -> bool:
     """Rows whose fabric is known, within one level."""
     if r.file == VIDUR:
@@ -174,12 +177,13 @@ def usable(r: Rows) -> bool:
         if r.op == "all_reduce":
             return inside
         return r.op == "p2p" and (r.system in P2P or (r.system in P2P_INSIDE and inside))
-    return r.file in (NCCL, CUSTOM) and r.single
+    return r.file in (NCCL, NCCL_ENGINES, CUSTOM) and r.single
 
 
 def _reach(r: Rows) -> int:
-    """For how many places rows count: a bridged pair's for itself, PyTorch's for a generation at most."""
-    return 1 if r.cluster.levels[0].name == "bridge" else 2 if r.engine == "pytorch" else 3
+    """For how many places rows count: a bridged pair's for itself, PyTorch's and oneCCL's for a generation at most."""
+    library = r.engine == "pytorch" or (r.file == NCCL_ENGINES and r.cluster.chip in ONE_CCL_CHIPS)
+    return 1 if r.cluster.levels[0].name == "bridge" else 2 if library else 3
 
 
 def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:
@@ -258,6 +262,14 @@ def write(results: dict[Key, Fitted], path: Path) -> None:
     path.write_text("\n".join(lines).replace("\n\n\n", "\n\n"))
 
 
+def with_others(path: Path, before: str, places: set[str]) -> None:
+    """Give a file of some places the tables of all others that another had, in its order of names."""
+    head, *new = path.read_text().rstrip("\n").split("\n[")
+    old = [t for t in before.rstrip("\n").split("\n[")[1:] if t.partition(".")[0] not in places]
+    tables = sorted((*new, *old), key=lambda t: tuple(t.partition("]")[0].replace('"', "").split(".", 3)))
+    path.write_text("\n[".join((head, *(f"{t.rstrip()}\n" for t in tables))))
+
+
 def carried(path: Path, before: str) -> None:
     """Give a file what `fit_later.py` wrote beside the constants of the file before."""
     own = {head: lines for head, *lines in (block.split("\n") for block in before.split("\n["))}
@@ -289,8 +301,12 @@ def main(argv: list[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=FILE)
     parser.add_argument("--without-fold", type=int, default=-1, help="leave out this fifth of the sizes altogether")
+    parser.add_argument("--only", default="", help="fit these systems and their generations alone, after commas")
     options = parser.parse_args(argv)
     measured = rows(options.folder)
+    before, systems = FILE.read_text(), {chip_named(name).id for name in options.only.split(",") if name}
+    if systems:
+        measured = [r for r in measured if r.cluster.chip in systems]
     if options.without_fold >= 0:
         kept = ((r, r.fold != options.without_fold) for r in measured)
         measured = [replace(r, size=r.size[k], seconds=r.seconds[k], shape=r.shape.take(k)) for r, k in kept if k.any()]
@@ -303,9 +319,12 @@ def main(argv: list[str]) -> None:
         if fitted is not None:
             results[key] = fitted
     report(results)
-    before = FILE.read_text()
-    write(extended(results), options.out)
+    done = extended(results)
+    places = systems | {key[0] for key in done if key[0].startswith("generation")}
+    write({k: f for k, f in done.items() if not systems or k[0] in places}, options.out)
     carried(options.out, before)
+    if systems:
+        with_others(options.out, before, places)
 
 
 if __name__ == "__main__":

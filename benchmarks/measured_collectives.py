@@ -110,8 +110,11 @@ def node(system: str, ranks: int) -> Cluster:
     return cluster_named(f"{ranks}x{chip_named(system).id}")
 
 
-def nccl(folder: Path, file: str = NCCL) -> Iterator[Rows]:
+def nccl(folder: Path, file: str = NCCL, only: Sequence[str] = (), but: Sequence[str] = ()) -> Iterator[Rows]:
+    """Rows of a library: of the systems `only`, where any is named, and not of those in `but`."""
     for (system, op, n), part in groups(read(folder, file), ["system", "op", "num_gpus"]):
+        if system in but or (only and system not in only):
+            continue
         if joined(system, n):
             op = OPS.get(op, op)
             seconds = column(part, "latency_ms") / 1e3
@@ -317,16 +320,19 @@ def exchanges(folder: Path) -> Iterator[Rows]:
 
 
 NCCL_ENGINES, CUSTOM_ENGINES = "collectives_engines_aic.csv", "allreduce_custom_engines_aic.csv"
+ONE_CCL = ("b60",)
+"""Systems whose library is oneCCL, of which the later table alone has rows."""
 
 
 def rows(folder: Path) -> list[Rows]:
     """Every row of `folder` that the constants were fitted to, or to others of the same tables."""
-    return usable([*nccl(folder), *custom(folder), *vidur(folder), *llmcompass(folder), *exchanges(folder)])
+    library = (*nccl(folder), *nccl(folder, NCCL_ENGINES, only=ONE_CCL))
+    return usable([*library, *custom(folder), *vidur(folder), *llmcompass(folder), *exchanges(folder)])
 
 
 def newer_rows(folder: Path) -> list[Rows]:
     """Rows that took no part in any fit."""
-    return usable([*nccl(folder, NCCL_ENGINES), *custom(folder, CUSTOM_ENGINES)])
+    return usable([*nccl(folder, NCCL_ENGINES, but=ONE_CCL), *custom(folder, CUSTOM_ENGINES)])
 
 
 def usable(every: list[Rows]) -> list[Rows]:

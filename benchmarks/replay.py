@@ -26,6 +26,7 @@ from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.inference.settings import Setup
 from roofline.kernels.links import SHARE, measured
 from roofline.serving.simulate.recorder import Row
+from roofline.serving.simulate.simulation import Simulation
 
 FILE = "requests_llmservingsim.csv"
 PAIR = "2xRTX PRO 6000 (PCIe)"
@@ -41,15 +42,19 @@ Logged = dict[str, str]
 
 @dataclass(frozen=True)
 class Replayed:
-    """A run, and of each request the seconds simulated and measured of TTFT, latency and, after one token, TPOT."""
+    """A run, and of each request the seconds simulated and measured of TTFT, latency and, after one token, TPOT.
+
+    running: mean number of requests in a step.
+    """
 
     name: str
     asked: Setup
+    running: float
     pairs: dict[str, list[tuple[float, float]]]
 
 
-def replays(rows: Iterable[Logged]) -> Iterator[Replayed]:
-    """Each run of the table."""
+def replays(rows: Iterable[Logged], pace: float = 1.0) -> Iterator[Replayed]:
+    """Each run of the table, all that the server does taking `pace` times as long."""
     runs = defaultdict(list)
     for row in rows:
         runs[row["run"]].append(row)
@@ -57,17 +62,17 @@ def replays(rows: Iterable[Logged]) -> Iterator[Replayed]:
         first = logged[0]
         settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
         engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
-        asked, seen = replayed(logged, engine)
+        told, seen = replayed(logged, engine, pace)
         before = engine_named(engine).before
         pairs: dict[str, list[tuple[float, float]]] = {"TTFT": [], "TPOT": [], "latency": []}
-        for row, told in zip(logged, seen, strict=True):
+        for row, ours in zip(logged, seen, strict=True):
             queued, begun, done = (float(row[f"{k}_s"]) for k in ("queued", "first_token", "last_token"))
             late, more = float(before(int(row["input_tokens"]))), int(row["output_tokens"]) - 1
-            pairs["TTFT"].append((told[7] - late, begun - queued))
-            pairs["latency"].append((told[9] - late, done - queued))
-            if more and told[8] is not None:
-                pairs["TPOT"].append((told[8], (done - begun) / more))
-        yield Replayed(name, asked, pairs)
+            pairs["TTFT"].append((pace * (ours[7] - late), begun - queued))
+            pairs["latency"].append((pace * (ours[9] - late), done - queued))
+            if more and ours[8] is not None:
+                pairs["TPOT"].append((pace * ours[8], (done - begun) / more))
+        yield Replayed(name, told.asked, told.running, pairs)
 
 
 def runs(folder: Path) -> Iterator[Replayed]:
@@ -98,18 +103,21 @@ def machine(chips: str, engine: str) -> Cluster:
     return replace(cluster, levels=(replace(level, bandwidth=BETWEEN[chips] / share),))
 
 
-def replayed(rows: list[Logged], engine: str) -> tuple[Setup, list[Row]]:
-    """What is simulated, and what the simulation of the same requests has of each, in their order."""
+def replayed(rows: list[Logged], engine: str, pace: float = 1.0) -> tuple[Simulation, list[Row]]:
+    """What the simulation of the same requests answers, and what it has of each, in their order.
+
+    Requests come `pace` times as fast: times that much longer, everything takes that many times as long.
+    """
     seen: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.csv"
         with trace.open("w", newline="") as handle:
             writer = csv.writer(handle)
             writer.writerow(["time", "input", "output"])
-            writer.writerows([r["arrival_s"], r["input_tokens"], r["output_tokens"]] for r in rows)
+            writer.writerows([float(r["arrival_s"]) / pace, r["input_tokens"], r["output_tokens"]] for r in rows)
         on, layout = machine(rows[0]["chips"], engine), rows[0]["layout"]
         told = rl.simulate(rows[0]["model"], on=on, layout=layout, engine=engine, trace=str(trace), written=seen.append)
-    return told.asked, sorted(seen)
+    return told, sorted(seen)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ c, fitted by `benchmarks/fit_collectives.py`, with the error on held-out rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
+from types import MappingProxyType
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from roofline.declared.trees import TomlTable
 from roofline.hardware.chip_files import Tables, raw
 from roofline.hardware.cluster import Level
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.constants import UNKNOWN, Grade, places
+from roofline.kernels.constants import FITTED_VENDOR, UNKNOWN, Grade, places
 from roofline.kernels.law import smooth_max
 
 FILE = Path(__file__).with_name("collective_constants.toml")
@@ -38,6 +40,17 @@ FEWEST = 12
 """Rows without which those bound by latency, or by bandwidth, have the interval of all."""
 WIDER = 1.15
 """Factor on the interval for each doubling of ranks beyond those measured."""
+
+
+BY_RANKS: Mapping[str, Mapping[int, float]] = MappingProxyType({
+    "all_gather": {2: 0.65, 4: 1.79, 8: 1.29},
+    "all_reduce": {2: 1.39, 4: 0.89, 8: 0.92},
+    "all_to_all": {2: 0.53, 4: 0.54, 8: 1.28},
+    "reduce_scatter": {2: 0.68, 4: 2.21, 8: 1.05},
+})  # fmt: skip
+"""Op of NCCL → number of ranks → power of the ends of a chip's own interval, which is that of all its numbers of ranks,
+though each runs algorithms and protocols of its own. It holds 80 % of the rows of sizes left out, and of
+those of chips left out (`benchmarks/fit_ranks.py`)."""
 
 
 @dataclass(frozen=True)
@@ -85,11 +98,21 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
 
     Between measured numbers of ranks α, e and c follow log₂ n. Beyond them α is extrapolated, e and c stay constant.
     """
-    for place, grade in places(chip_named(chip)):
+    named = chip_named(chip)
+    for place, grade in places(named):
         entry = _entry(place, kind, op, software)
         if entry:
-            return link_of(entry, ranks, grade, software)
+            own = grade == "A" and software == "nccl" and named.vendor == FITTED_VENDOR
+            return link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
     return None
+
+
+def _power(op: str, ranks: int) -> float | None:
+    """BY_RANKS at a number of ranks, between and beyond those known by log₂ n; None for other ops."""
+    known = BY_RANKS.get(op)
+    if known is None:
+        return None
+    return float(np.interp(np.log2(ranks), np.log2(list(known)), list(known.values())))
 
 
 def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
@@ -104,11 +127,13 @@ def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None
     return None if not entry else entry.get("mape")
 
 
-def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = None) -> Link:
+def link_of(
+    entry: TomlTable, ranks: int, grade: str, software: str | None = None, power: float | None = None
+) -> Link:  # fmt: skip
     """The constants of an entry at a number of ranks; grade B at best beyond those measured.
 
     If the fitted rows are of `software` (or it is None), the interval is theirs; otherwise it is that across all
-    releases, where others were measured.
+    releases, where others were measured. With `power` it is at least theirs, the ends to this power.
 
     Ends of few rows are moved outwards (`of_few`), those of half of the rows where both halves, bound by latency and by
     bandwidth, have FEWEST. The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for
@@ -132,9 +157,13 @@ def link_of(entry: TomlTable, ranks: int, grade: str, software: str | None = Non
     names = ("low", "high", "low_small", "high_small")
     low, high, low_small, high_small = (entry[f"later_{k}" if others else k] for k in names)
     rows = entry.get("rows")
-    if rows and not others:
-        power = of_few(rows / 2 if rows >= 2 * FEWEST else rows)
-        low, high, low_small, high_small = (end**power for end in (low, high, low_small, high_small))
+    few = of_few(rows / 2 if rows >= 2 * FEWEST else rows) if rows else 1.0
+    if not others:
+        low, high, low_small, high_small = (end ** (few * (power or 1.0)) for end in (low, high, low_small, high_small))
+    elif power is not None:
+        own = [entry[k] ** (few * power) for k in names]
+        low, low_small = min(low, own[0]), min(low_small, own[2])
+        high, high_small = max(high, own[1]), max(high_small, own[3])
     rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
     return Link(
         at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,
