@@ -11,7 +11,6 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from os import PRIO_PROCESS, nice, setpriority
 
@@ -52,9 +51,8 @@ class Worker:
     @classmethod
     def start(cls, niceness: int = 0) -> Worker:
         """Start a process, which has the library before its first question."""
-        context = _context()
-        near, far = context.Pipe()
-        process = context.Process(target=_work, args=(far, niceness), daemon=True)
+        near, far = mp.Pipe()
+        process = _process(far, niceness)
         process.start()
         far.close()
         return cls(process, near)
@@ -72,15 +70,15 @@ class Worker:
         self.pipe.close()
 
 
-def _context() -> BaseContext:
-    """How processes start: on Linux as forks of a process of one thread that has imported the library, once for all of
-    them, which takes milliseconds and shares its memory; elsewhere each imports it itself.
+def _process(pipe: Connection, niceness: int) -> BaseProcess:
+    """A worker's process. On Linux it is a fork of a process of one thread that has imported the library, once for all
+    of them: that takes milliseconds and shares its memory. Elsewhere it imports the library itself.
     """
     if sys.platform != "linux":
-        return mp.get_context("spawn")
+        return mp.get_context("spawn").Process(target=_work, args=(pipe, niceness), daemon=True)
     context = mp.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    return context
+    return context.Process(target=_work, args=(pipe, niceness), daemon=True)
 
 
 def _work(pipe: Connection, niceness: int) -> None:
