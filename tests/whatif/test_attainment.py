@@ -104,7 +104,9 @@ def test_every_plan_has_the_share_that_was_asked_for(load: dict[str, Any]) -> No
 
 
 def test_a_simulation_says_whether_the_share_keeps_the_limits() -> None:
-    s = rl.search(SMALL, chips=2, kind="aggregated", ttft=0.3, tpot=0.008, attainment=0.9, confirm=2, **ON, **SIZES)
+    s = rl.search(
+        SMALL, chips=2, kind="aggregated", ttft=0.3, tpot=0.008, attainment=0.9, confirm=by_day(1, 2), **ON, **SIZES
+    )
     for plan in s.plans:
         if (c := plan.confirmation) is not None:
             assert c.keeps == (c.attained + c.attained_half_width >= 0.9)
@@ -180,8 +182,8 @@ def test_where_nothing_keeps_the_limits_the_nearest_is_told(load: dict[str, Any]
 def test_the_command_says_how_near_anything_comes(capsys: pytest.CaptureFixture[str]) -> None:
     from roofline.doors.cli.main import main
 
-    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64", "--output-tokens", "8",
-             "--kind", "aggregated"]  # fmt: skip
+    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64",
+             "--output-tokens", "28", "--kind", "aggregated"]  # fmt: skip
     for more, said in (
         (["--ttft", "1ms", "--tpot", "20ms"], "nearest, with a request in each replica:\n  TTFT p99 is "),
         (["--ttft", "1ms", "--attainment", "mean"], "nearest, with a request in each replica:\n  TTFT is "),
@@ -204,8 +206,8 @@ def test_a_share_that_cannot_be(wrong: object) -> None:
 def test_the_header_says_whose_limits_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     from roofline.doors.cli.main import main
 
-    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64", "--output-tokens", "8",
-             "--ttft", "1s", "--tpot", "20ms", "--kind", "aggregated"]  # fmt: skip
+    words = ["search", "Qwen/Qwen2.5-0.5B", "--on", "h100-sxm", "--chips", "1", "--input", "64",
+             "--output-tokens", "28", "--ttft", "1s", "--tpot", "20ms", "--kind", "aggregated"]  # fmt: skip
     main(words)
     printed = capsys.readouterr().out
     assert "; 99 % of requests: TTFT ≤ 1 s, TPOT ≤ 20 ms" in printed

@@ -141,7 +141,7 @@ def test_the_best_of_every_machine_is_told(capsys: pytest.CaptureFixture[str], w
         assert place.rank is not None
         assert place.of >= place.rank
     main(["search", "Qwen/Qwen2.5-0.5B", *(w for m in machines for w in ("--on", m)), "--chips", by_day("1", "2"),
-          "--input", "64", "--output-tokens", "8", "--top", "1", "--kind", "aggregated",
+          "--input", "64", "--output-tokens", "28", "--top", "1", "--kind", "aggregated",
           "--layout", "tp=1"])  # fmt: skip
     printed = capsys.readouterr().out
     assert all(f"on {machine}" in printed for machine in machines)
@@ -202,7 +202,7 @@ def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.Captu
 
 def test_replicas_that_share_experts_stay_without_a_simulation() -> None:
     """Several of them in a pool cannot be simulated, one can."""
-    sizes = by_day({"input": 100, "output_tokens": 5}, {"input": 500, "output_tokens": 20})
+    sizes = by_day({"input": 100, "output_tokens": 110}, {"input": 500, "output_tokens": 20})
     asked: dict[str, Any] = {**sizes, "tpot": 0.02, "top": 3, "confirm": 3}
     s = rl.search("Qwen/Qwen3-30B-A3B", on=ON, chips=6, layout="dp=2,ep=2", kind="disaggregated", **asked)
     assert {(p.prefills, p.decodes) for p in s.plans if p.confirmation is None} == {(2, 1), (1, 2)}
