@@ -266,8 +266,8 @@ PCIE_PAGES: Mapping[str, str] = {"docs/performance-lab/qwen3-32b/h100.md": "h100
 43 ms there (median ITL after prompts of 32,000 tokens), 1.5 TB/s, under three engines alike: an SXM module has 3.35
 TB/s, the card 2.0."""
 FROM_WHEELS = ("0.10", "0.11")
-"""Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring the
-package triton_kernels along: Hopper runs mxfp4 by Marlin then. Later images begin from vLLM's own."""
+"""Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring
+the package triton_kernels along: Hopper runs mxfp4 by Marlin then. Later images begin from vLLM's own."""
 ASKED = {"fp8": "fp8", "int4": "int4"}
 """First word of the format that a command asks for → the format."""
 

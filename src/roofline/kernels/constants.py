@@ -323,11 +323,13 @@ def in_tallest_tiles(experts: ExpertsLaw) -> float:
 def marlin_constants(chip: Chip, dtype: str, software: str | None) -> Constants:
     """Constants of Marlin's products of weights in few bits, one after another.
 
-    None was measured, but Marlin's grouped products with 4-bit weights were, whose inner loop is the same: its fractions
-    of peak and bandwidth. On an A100 that is 0.48 of the peak; 141 TFLOP/s, 0.45, are published, from 64 rows to 4,000
-    (github.com/vllm-project/vllm/pull/2497). What a launch and splits cost is that of other kernels with such weights.
+    None was measured. Marlin's grouped products with 4-bit weights were, and have the same inner loop: the fractions of
+    peak and bandwidth are theirs. On an A100 that is 0.48 of the peak; 141 TFLOP/s, 0.45, are published, from 64 rows
+    to 4,000 (github.com/vllm-project/vllm/pull/2497). A launch and splits cost what they do in other kernels with such
+    weights.
     """
-    dense, grouped = constants_for(chip, dtype, "quantised_matmul", software), constants_for(chip, "int4_wo", "experts", software)
+    dense = constants_for(chip, dtype, "quantised_matmul", software)
+    grouped = constants_for(chip, "int4_wo", "experts", software)
     of = grouped.record
     record = replace(dense.record, compute=in_tallest_tiles(of), memory=of.memory, sharp=of.sharp)
     return Constants(

@@ -15,7 +15,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, is_array, least, most, some, where
 from roofline.declared.numbers.unique_rows import on_distinct
 from roofline.kernels import law
-from roofline.kernels.constants import UNKNOWN, Constants, Either
+from roofline.kernels.constants import UNKNOWN, Constants, Either, worse
 from roofline.kernels.target import WIDE, Target, wide_key
 from roofline.model.kind_table import KindTable
 from roofline.work import ops as o
@@ -130,6 +130,8 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
     """
     path = target.path(op)
     constants = target.constants(path.dtype, "experts")
+    if path.slower != 1:
+        constants = replace(constants, grade=worse(constants.grade, "B"))
     weight = _added(op, target) if op.phase == "weight" else path.weight
     entering = least(op.tokens, op.m)
     remote = most(entering * op.top_k - op.m, 0.0)

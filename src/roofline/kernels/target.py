@@ -201,8 +201,8 @@ MARLIN = "_marlin"
 """End of the dtype of a product of weights in few bits that Marlin runs."""
 MARLIN_FLOATS = 1.18
 """Time of Marlin's grouped products with mxfp4 weights over that by the law of its products with int4 weights: between
-1.11 and 1.25 on six chips under two engines (`benchmarks/fit_marlin.py`). Assumed of its other floats, which are widened
-by the same steps (vllm/csrc/quantization/marlin/dequant.h), and of products one after another."""
+1.11 and 1.25 on six chips under two engines (`benchmarks/fit_marlin.py`). Assumed of its other floats, which are
+widened by such bit operations too (csrc/quantization/marlin/dequant.h of vLLM), and of products one after another."""
 PRODUCTS = ("matmul", "quantised_matmul", "experts")
 """Kinds of laws whose arithmetic an engine's factor slows."""
 MXFP8 = 1 + 1 / 32
