@@ -98,7 +98,6 @@ OTHERS: Mapping[str, str] = {
 KEPT: Mapping[str, str] = {
     "laws": "today's products, experts and decode are of a fit before the law's last terms; the mean held-out error "
         "of a table is another by -1.6 to 0.7 points of a percent, by 0.0 in the median",
-    "collectives": "the last digit of rises that least squares leaves open; held-out errors are the same",
     "servers: sglang, request_s and request_token_s": "of 38 other served rows the median error of TTFT is 35 % with "
         "today's and 37 % with the fitted",
     "servers: trtllm, request_s": "the median error of TTFT on the rows of the fit is 27 % with today's and "
