@@ -72,20 +72,22 @@ def experts(source: tuple[str, str, str], dtype: str, sizes: dict[str, Column], 
     t, rows, touched, hidden, inner = (sizes[n] for n in ("tokens", "rows", "touched", "hidden", "inner"))
     matrices = 2 + sizes["gated"]
     weights = touched * matrices * hidden * inner * w
-    args = {**sizes, "x": x * one, "w": w * one, "cycle": weights, "even": 0 * one, "remote": 0 * one}
+    args = {"even": 0 * one, **sizes, "x": x * one, "w": w * one, "cycle": weights, "remote": 0 * one}
     return case(
         source, dtype, "experts", args, seconds, 2 * rows * matrices * hidden * inner, weights + 4 * t * hidden, shape
     )
 
 
 def grouped(folder: Path) -> Iterator[Case]:
-    """InferSim: the up and down products of a rank's experts, fp8 in blocks, every expert with as many tokens."""
+    """InferSim: the up and down products of a rank's experts, fp8 in blocks, every expert with as many tokens; each
+    product is timed alone, so that nothing is permuted, activated or combined between them."""
     for (gpu,), part in parts(read(folder, GROUPED), ["gpu"]):
         t = column(part, "tokens_per_gpu")
         rows = t * column(part, "topk")
         sizes = {
             "tokens": t, "rows": rows, "touched": np.minimum(column(part, "num_local_experts"), rows),
             "hidden": column(part, "hidden_size"), "inner": column(part, "intermediate_size"), "gated": np.ones_like(t),
+            "even": np.ones_like(t), "passed": np.zeros_like(t),
         }  # fmt: skip
         seconds = (column(part, "up_proj_us") + column(part, "down_proj_us")) / 1e6
         shape = shapes(part, ["hidden_size", "intermediate_size"])
