@@ -79,7 +79,8 @@ def experts(source: tuple[str, str, str], dtype: str, sizes: dict[str, Column], 
 
 
 def grouped(folder: Path) -> Iterator[Case]:
-    """InferSim: the up and down products of a rank's experts alone, fp8 in blocks, every expert with as many tokens."""
+    """InferSim: the up and down products of a rank's experts, fp8 in blocks, every expert with as many tokens; each
+    product is timed alone, so that nothing is permuted, activated or combined between them."""
     for (gpu,), part in parts(read(folder, GROUPED), ["gpu"]):
         t = column(part, "tokens_per_gpu")
         rows = t * column(part, "topk")

@@ -267,7 +267,8 @@ PCIE_PAGES: Mapping[str, str] = {"docs/performance-lab/qwen3-32b/h100.md": "h100
 TB/s, the card 2.0."""
 FROM_WHEELS = ("0.10", "0.11")
 """Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring
-the package triton_kernels along: Hopper runs mxfp4 by Marlin then. Later images begin from vLLM's own."""
+the packages triton_kernels and deep_gemm along: Hopper runs mxfp4 by Marlin then, and experts of fp8 blocks by Triton.
+Later images begin from vLLM's own."""
 ASKED = {"fp8": "fp8", "int4": "int4"}
 """First word of the format that a command asks for → the format."""
 
@@ -310,7 +311,7 @@ def at_once(r: TableRow) -> Simulation:
         raise LeftOutError("no such engine in the catalog")
     release = r.text("engine_version").removeprefix("v")
     wheel = engine == "vllm" and release.rpartition(".")[0] in FROM_WHEELS
-    command = f"{r.text('serve_command')}{' --mxfp4-use-marlin=1' * wheel}"
+    command = f"{r.text('serve_command')}{' --mxfp4-use-marlin=1 --use-deep-gemm=0' * wheel}"
     return simulate(  # type: ignore[no-any-return]
         model_of_row(model), on=several(chip, ranks), layout=layout, precision=precision,
         engine=with_flags(of_release(engine, release), command),

@@ -65,3 +65,17 @@ def test_attention_with_sinks_runs_tritons_kernel_where_others_lack_them() -> No
     assert slower("openai/gpt-oss-20b", "a100-sxm-80gb") > 1.5
     assert slower("openai/gpt-oss-20b", "l40s") > 1.5
     assert slower("openai/gpt-oss-20b", "h100-sxm") == slower("Qwen/Qwen3-8B", "a100-sxm-80gb") == 1
+
+
+def test_without_deep_gemm_no_rows_are_filled() -> None:
+    """vLLM 0.11 from a wheel lacks the package: its experts are as fast as later ones', the memory is the same."""
+
+    def time(engine: str) -> float:
+        step = rl.decode(16, 1024)
+        model = "Qwen/Qwen3-235B-A22B"
+        return float(
+            rl.estimate(model, step, on="8xh100-sxm", layout="tp=8", engine=engine, precision="fp8-block").time
+        )
+
+    assert time("vllm@0.11") > 1.2 * time("vllm@0.11(use_deep_gemm=0)")
+    assert time("vllm") == time("vllm(use_deep_gemm=0)")

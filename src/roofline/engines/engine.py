@@ -59,9 +59,9 @@ class Engine:
     the activations' format. `caches`: requested weight format → default cache format, as in checkpoints made for the
     engine. `pads`: format of routed experts → generation, or `marlin` for engines with `marlin` set → multiples to
     which the inner and hidden widths are padded in memory. `fills`: dtype of routed experts' kernel → rows that it
-    computes for every expert that a rank holds, whether or not a token chose it. `sinks`: generation → kernel of
-    prompts whose attention has sinks, where the usual one cannot have them. `hosts_tables`: tables of n-grams are in
-    pinned memory of the host, from which a GPU reads rows over its link.
+    computes for every expert that a rank holds, whether or not a token chose it; none without `deep_gemm`. `sinks`:
+    generation → kernel of prompts whose attention has sinks, where the usual one cannot have them. `hosts_tables`:
+    tables of n-grams are in pinned memory of the host, from which a GPU reads rows over its link.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
     it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are
@@ -195,6 +195,7 @@ class Engine:
     fills: Mapping[str, int] = field(default_factory=dict)
     sinks: Mapping[str, str] = field(default_factory=dict)
     marlin: bool = False
+    deep_gemm: bool = True
     marlin_on: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
     trains: bool = False
@@ -372,6 +373,10 @@ class Engine:
         fmt = weights.compute
         widened = fmt is not None and fmt not in chip.peaks and chip.generation in self.weight_only.get(fmt, ())
         return replace(weights, compute=None) if widened else weights
+
+    def filled(self, dtype: str) -> int:
+        """Rows that the kernel of a dtype computes for every expert of a rank, whether or not a token chose it."""
+        return self.fills.get(dtype, 0) if self.deep_gemm else 0
 
     def runs_marlin(self, weights: Format, chip: Chip) -> bool:
         """Whether Marlin runs products of weights in few bits: those that are widened for want of their arithmetic, and

@@ -15,7 +15,18 @@ from roofline.declared.kinds import Given
 from roofline.declared.trees import TomlTable
 from roofline.hardware.chip import Chip
 
-OF_SOME = ("ahead", "balanced", "captured", "chunked", "cold", "dispatcher", "flash", "marlin", "hosts_tables")
+OF_SOME = (
+    "ahead",
+    "balanced",
+    "captured",
+    "chunked",
+    "cold",
+    "dispatcher",
+    "flash",
+    "marlin",
+    "deep_gemm",
+    "hosts_tables",
+)
 """Settings that apply only to engines with their own name for them; they do not affect other engines' figures."""
 Asked = tuple[tuple[str, str], ...]
 """Settings as they were written: (key, value) pairs."""
@@ -74,6 +85,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "cold": ("cold", _switch, "1 or 0"),
     "hosts_tables": ("hosts_tables", _switch, "1 or 0"),
     "marlin": ("marlin", _switch, "1 or 0"),
+    "deep_gemm": ("deep_gemm", _switch, "1 or 0"),
     "graphs": ("graph_bytes", _bytes, "bytes with their unit, such as 500MB or 0B"),
     "sampled": ("sampled_bytes", _bytes, "bytes with their unit, such as 14B"),
     "reserve": ("overhead_bytes", _bytes, "bytes with their unit, such as 2GB or 1.5GiB"),

@@ -148,7 +148,7 @@ def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
 
     2·k·n for each row of `fills` and each expert; 0 for a product without tokens.
     """
-    rows = target.engine.fills.get(target.path(op).dtype, 0)
+    rows = target.engine.filled(target.path(op).dtype)
     return where(op.m > 0, 2 * rows * op.experts * op.k * op.n, 0.0) if rows else 0.0
 
 

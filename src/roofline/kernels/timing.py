@@ -245,7 +245,7 @@ def _from_one(op: o.Op, target: Target) -> Timing:
 def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Count, Count]:
     """Seconds for which the units draw power beyond the least: arithmetic, memory."""
     engine = target.engine
-    if isinstance(op, o.ExpertMatMul) and engine.fills:
+    if isinstance(op, o.ExpertMatMul) and engine.fills and engine.deep_gemm:
         return padding_of(op, target) / target.chip.peak(matrix_format(op, target)), 0.0
     if not engine.unfused:
         return 0.0, 0.0
