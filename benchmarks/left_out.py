@@ -194,6 +194,7 @@ WHOLE_FILES: Mapping[str, str] = {
     "hardware_peaks_used.csv": "no measurement: data-sheet figures",
     "e2e_fp32_neusight.csv": "no engine runs so: eager attention in 32 bits (ops_fp32_neusight has its kernels)",
     "training_maxtext_tpu.csv": "ambiguous: a model by its size alone, neither batch nor recomputation given",
+    "rl_nemo.csv": "no model of a step of reinforcement learning: rollout, scoring, training in one figure",
 }
 OTHERS = (
     "allreduce_custom_engines_aic.csv", "allreduce_llmcompass.csv", "attention_encoder_engines_aic.csv",

@@ -24,17 +24,20 @@ from measured_serving import of_release
 from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.inference.settings import Setup
-from roofline.kernels.links import SHARE, measured
+from roofline.kernels.links import SHARE
 from roofline.serving.simulate.recorder import Row
 from roofline.serving.simulate.simulation import Simulation
 
 FILE = "requests_llmservingsim.csv"
 PAIR = "2xRTX PRO 6000 (PCIe)"
 MACHINES = {"1xRTX 4090": "rtx-4090", PAIR: "2xrtx-pro-6000-server"}
-BETWEEN: Mapping[str, float] = {PAIR: 16e9}
-"""Chips of a run → B/s that an all-reduce among them reaches: `link_bw` of the publisher's own config for that run,
-bench/examples/configs/Qwen3-32B.json at commit 9692a581. What the cards exchange passed through the host then: the same
-pair without access control services and IOMMU reaches 36 GB/s (profiler/perf/RTXPRO6000/hardware.yaml at 1b2cc02d)."""
+LINKS: Mapping[str, tuple[float, float]] = {PAIR: (16e9, 20e-6)}
+"""Chips of a run → B/s that an all-reduce among them reaches, and seconds of a step: `link_bw` and `link_latency` of
+the publisher's own config for that run, bench/examples/configs/Qwen3-32B.json at commit 9692a581. What the cards
+exchange passed through the host then: without access control services and IOMMU the same pair reaches 36 GB/s, at
+6.6 µs (profiler/perf/RTXPRO6000/hardware.yaml at 1b2cc02d)."""
+SHARES: Mapping[str, float] = {"1xRTX 4090": 0.88}
+"""Chips of a run → share of the memory that holds as many tokens of cache as vLLM said that it held: 41,408."""
 
 
 Logged = dict[str, str]
@@ -61,6 +64,8 @@ def replays(rows: Iterable[Logged], pace: float = 1.0) -> Iterator[Replayed]:
     for name, logged in runs.items():
         first = logged[0]
         settings = "max_num_seqs={max_num_seqs},max_num_batched_tokens={max_num_batched_tokens}".format(**first)
+        if first["chips"] in SHARES:
+            settings += f",gpu_memory_utilization={SHARES[first['chips']]}"
         engine = f"{of_release('vllm', first['engine'].removeprefix('vLLM '))}({settings})"
         told, seen = replayed(logged, engine, pace)
         before = engine_named(engine).before
@@ -92,15 +97,14 @@ def main() -> None:
         print("  over TPOT's: " + ", ".join(f"{k} {ratio[k] / ratio['TPOT']:.3f}" for k in ("TTFT", "latency")))
 
 
-def machine(chips: str, engine: str) -> Cluster:
-    """The machine of a run, with the link between its cards where its publisher tells it."""
+def machine(chips: str) -> Cluster:
+    """The machine of a run. A link that its publisher tells is one of its own, which nobody measured."""
     cluster = cluster_named(MACHINES[chips])
-    if chips not in BETWEEN:
+    if chips not in LINKS:
         return cluster
-    level = cluster.levels[0]
-    known = measured(cluster.chip, level.kind, "all_reduce", engine_named(engine).software or "nccl", level.size)
-    share = float(known.share) if known else SHARE
-    return replace(cluster, levels=(replace(level, bandwidth=BETWEEN[chips] / share),))
+    reached, latency = LINKS[chips]
+    told = replace(cluster.levels[0], kind="mesh", bandwidth=reached / SHARE, latency=latency)
+    return replace(cluster, levels=(told,))
 
 
 def replayed(rows: list[Logged], engine: str, pace: float = 1.0) -> tuple[Simulation, list[Row]]:
@@ -115,7 +119,7 @@ def replayed(rows: list[Logged], engine: str, pace: float = 1.0) -> tuple[Simula
             writer = csv.writer(handle)
             writer.writerow(["time", "input", "output"])
             writer.writerows([float(r["arrival_s"]) / pace, r["input_tokens"], r["output_tokens"]] for r in rows)
-        on, layout = machine(rows[0]["chips"], engine), rows[0]["layout"]
+        on, layout = machine(rows[0]["chips"]), rows[0]["layout"]
         told = rl.simulate(rows[0]["model"], on=on, layout=layout, engine=engine, trace=str(trace), written=seen.append)
     return told, sorted(seen)
 
