@@ -7,7 +7,7 @@ import pytest
 
 import roofline as rl
 from roofline.kernels.target import CALIBRATED, IDEAL, Mode
-from roofline.serving.replications import Drawn, Replications, StepArrays, arrival_times, drawn_lengths
+from roofline.serving.replications import Drawn, Replications, Sample, StepArrays, arrival_times, drawn_lengths
 from roofline.serving.server import answers_are_followed
 from roofline.serving.simulate.policy import Policy
 
@@ -36,9 +36,10 @@ def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
     ready = arrival_times(np.random.default_rng(1), load / seconds, shape, 1, 1)
     one = np.ones(shape)
     drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
-    run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), drawn)
-    run.run(ready[:, 0, 850])
-    seen = run.seen(ready[:, 0, 100])
+    sample = Sample(drawn, ready[:, 0, 100], ready[:, 0, 850])
+    run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), [sample])
+    run.run()
+    [seen] = run.seen()
     assert float(seen.first.mean()) == pytest.approx(seconds * (1 + load / (2 * (1 - load))), rel=0.01)
     assert not seen.after.any()
 

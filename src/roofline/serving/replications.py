@@ -12,7 +12,7 @@ Axes: replications, ranks that run every step together, requests in the order in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
@@ -30,14 +30,16 @@ from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 16_384, 96, 512
+COUNTED, FEWEST, MOST_WARM = 16_384, 48, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
+WIDE = 80
+"""Ranks of all replications whose step takes twice as long as that of one."""
 BRIEF = 16
 """Tokens of answers up to which so many count; of longer ones that many fewer, each of which takes more steps."""
 BUSIER, MOST_MORE = 0.4, 4.0
 """Share of idle time below which more requests count, in proportion, and how many times as many at most."""
-PRESENT = 6
+PRESENT = 3
 """Requests that warm up for each one in flight."""
 FEW = 4
 """Ranks that run every step together from which on each has no fewer requests."""
@@ -49,11 +51,12 @@ REPLICATIONS, STRATA = 64, 512
 LEAST_COUNTED, SPARE = 32, 1.3
 """Requests of all users of a rank that count at least; and by how much more are at hand, since they may be answered
 sooner than expected."""
-AHEAD = (32, 256)
-"""Steps ahead in which a request may have its last token, looked at one after the other: as many without prompts are
-taken at once."""
-MOST_STEPS = 40_000
-"""Steps at most."""
+BLOCK, AHEAD = 8, 64
+"""Arrivals, and steps ahead in which a request may have its last token, that are looked at at a time."""
+MOST_ALIKE, FAR = 288, 2**62
+"""Steps without prompts that are taken at once at most; and a step that never comes."""
+MOST_STEPS, MOST_AT_ONCE = 40_000, 2**19
+"""Steps at most, and requests of loads that are followed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,61 +185,29 @@ class Underway:
     reserved: Array
 
 
-# -- the scheduler ---------------------------------------------------------------------------------------------------
-@dataclass(eq=False)
-class Replications:
-    """All replications on their way. `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds in which the
-    images of a prompt are encoded. `room`: memory of a rank, None where it holds all that come. Where it is full,
-    nobody starts; those that run go on, and none is preempted.
+@dataclass(frozen=True)
+class Sample:
+    """A load in independent replications: its requests, those that decode already when it begins, and which count: what
+    is answered after `since` and up to `until`, in seconds of each replication, or `these` of each rank in the order in
+    which they were sent."""
 
-    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds
-    `growing`; `reserved`: share of memory that an engine keeps for them.
-    `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one.
-    `ended`: sums over the requests that end in each decode step to come: their number, and what they leave of `tokens`,
-    `growing` and `reserved`.
-    """
+    requests: Drawn
+    since: Array
+    until: Array
+    underway: Underway | None = None
+    these: Window | None = None
+
+
+# -- the scheduler ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StepSeconds:
+    """Seconds of the steps of a rank. `cached`: tokens of a prompt in the prefix cache."""
 
     times: StepArrays
-    policy: Policy
-    requests: Drawn
-    cached: float = 0.0
-    encode_s: float = 0.0
-    room: Room | None = None
-    underway: Underway | None = None
+    width: int
+    cached: float
 
-    def __post_init__(self) -> None:
-        r = self.requests
-        self.shape = replications, ranks, number = r.input.shape
-        self.closed = bool(np.isinf(r.ready).any())
-        self.sent = np.isfinite(r.ready).sum(axis=2)
-        fresh, steps = np.maximum(r.input - self.cached, 1.0), np.maximum(r.steps, 1)
-        each, once = self._attention(fresh, self.cached + 0 * fresh)
-        taken = 0 * fresh if self.room is None else taken_of(self.room, self.policy, r.input, r.output)
-        growth = np.maximum(r.output - 1, 0) / steps
-        self.slots = np.stack([r.ready, r.input, r.output, r.steps, r.late, growth, fresh, each, once, taken])
-        (
-            self.ready, self.input, self.output, self.steps, self.late, self.growth, self.fresh, self.each, self.once,
-            self.taken,
-        ) = self.slots  # fmt: skip
-        self.rows = np.arange(replications * ranks).reshape(replications, ranks)
-        self.base, self.sums = self.rows * number, self.rows * (number + 1)
-        self.upto, self.attended, self.held = (_summed(v) for v in (self.fresh, self.each, self.taken))
-        self.apart, self.most = 2 * float(self.upto.max()) + 1e6, 2 * float(self.held.max()) + 1e3
-        self.lines = self.apart * self.rows
-        self.line, self.places = _lined(self.upto, self.apart), _lined(self.held, self.most)
-        self.first, self.ends = np.full(self.shape, np.inf), np.zeros(self.shape, dtype=np.int64)
-        self.clock = np.zeros(replications)
-        longest = self.steps.max() if self.underway is None else max(self.steps.max(), self.underway.left.max())
-        self.ended = np.zeros((4, replications, ranks, int(longest) + sum(AHEAD) + 2))
-        self.decoded = np.zeros((replications, ranks), dtype=np.int64)
-        self.tokens, self.growing, self.reserved = np.zeros((3, replications, ranks))
-        self.decodes = np.zeros((replications, ranks), dtype=np.int64)
-        if self.underway is not None:
-            u, (i, j, k) = self.underway, np.nonzero(self.underway.left)
-            self._joined(self.decodes, i, j, u.left[i, j, k], u.tokens[i, j, k], u.growth[i, j, k], u.reserved[i, j, k])
-        self.history: list[tuple[Array, Array]] = []
-
-    def _attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
+    def attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
         """Seconds of the attention of chunks without what only one of a step pays, and that."""
         seconds, t = self.times.attending(new, cached), self.times
         rest, once = np.maximum(seconds - t.shared, 0.0), np.minimum(seconds, t.shared)
@@ -245,87 +216,227 @@ class Replications:
             rest, once = rest + np.maximum(seconds - t.draft.shared, 0.0), once + np.minimum(seconds, t.draft.shared)
         return rest, once
 
-    def run(self, until: Array, goal: Array | None = None) -> None:
-        """Run each replication until a time, in seconds, or for the most steps; or until no more requests are sent in a
-        closed loop, whose time is then `until`; or all until so many of each rank have their first token."""
-        self.until = until
-        p, (replications, ranks, _) = self.policy, self.shape
-        zero = np.zeros((replications, ranks), dtype=np.int64)
-        scheduled, done = np.zeros(replications), np.zeros((replications, ranks))
-        served, known, begun, decodes, waited = zero, zero, zero, self.decodes, np.zeros(replications, dtype=np.int64)
+    def plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
+        """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
+        t, tokens = self.times, np.asarray(decodes) * self.width
+        seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
+        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
+        if t.draft is not None:
+            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(chunks, mode="clip")
+        return np.asarray(seconds)
+
+    def decoding(self, table: Array, decodes: Array, context: tuple[Array, Array]) -> Array:
+        """Seconds of so many decodes by one of the tables of `StepArrays`; `context`: their mean one, by `_place`."""
+        j, part = context
+        at = decodes * table.shape[1] + j
+        low = table.take(at)
+        return np.asarray(low + part * (table.take(at + 1) - low))
+
+    def placed(self, context: Array) -> tuple[Array, Array]:
+        """Where a context is among those of the tables."""
+        return _place(self.times.contexts, context)
+
+
+@dataclass(eq=False)
+class Replications:
+    """All replications of some loads of a server, on their way, those of one load after the other's.
+
+    `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds in which the images of a prompt are encoded.
+    `room`: memory of a rank, None where it holds all that come. Where it is full, nobody starts; those that run go on,
+    and none is preempted.
+
+    Arrays of ranks have those of all replications in one axis, arrays of requests those of all ranks.
+    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds
+    `growing`; `reserved`: share of memory that an engine keeps for them.
+    `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one.
+    `ended`: sums over the requests that end in each decode step to come: their number, and what they leave of `tokens`,
+    `growing` and `reserved`; `leaving`: the first such step.
+    """
+
+    times: StepArrays
+    policy: Policy
+    samples: Sequence[Sample]
+    cached: float = 0.0
+    encode_s: float = 0.0
+    room: Room | None = None
+
+    def __post_init__(self) -> None:
+        shapes = [s.requests.input.shape for s in self.samples]
+        self.pace = StepSeconds(self.times, self.policy.width, self.cached)
+        self.begins = np.cumsum([0, *(replications for replications, _, _ in shapes)])
+        self.shape = replications, ranks, number = (
+            int(self.begins[-1]), shapes[0][1], max(n for _, _, n in shapes) + BLOCK
+        )  # fmt: skip
+        self.numbers = np.repeat([n for _, _, n in shapes], [many * ranks for many, _, _ in shapes])
+        names = ("ready", "input", "output", "steps", "late")
+        slots = np.zeros((10, replications, ranks, number))
+        for values, name in zip(slots, names, strict=False):
+            for sample, since, until in zip(self.samples, self.begins[:-1], self.begins[1:], strict=True):
+                given = getattr(sample.requests, name)
+                values[since:until, :, : given.shape[2]] = given
+                values[since:until, :, given.shape[2] :] = np.inf if name == "ready" else given[:, :, -1:]
+        ready, input, output, steps, _, growth, fresh, each, once, taken = slots
+        self.closed = any(np.isinf(s.requests.ready).any() for s in self.samples)
+        self.sent = np.isfinite(ready).sum(axis=2).reshape(-1)
+        fresh[:] = np.maximum(input - self.cached, 1.0)
+        each[:], once[:] = self.pace.attention(fresh, self.cached + 0 * fresh)
+        if self.room is not None:
+            taken[:] = taken_of(self.room, self.policy, input, output)
+        growth[:] = np.maximum(output - 1, 0) / np.maximum(steps, 1)
+        sums = [_summed(v) for v in (fresh, each, taken)]
+        self.slots = slots.reshape(10, -1)
+        (
+            self.ready, self.input, self.output, self.steps, self.late, self.growth, self.fresh, self.each, self.once,
+            self.taken,
+        ) = self.slots  # fmt: skip
+        self.upto, self.attended, self.held = (v.reshape(-1) for v in sums)
+        self.rows = np.arange(replications * ranks)
+        self.of = self.rows // ranks
+        self.base, self.sums = self.rows * number, self.rows * (number + 1)
+        self.apart, self.most = 2 * float(self.upto.max()) + 1e6, 2 * float(self.held.max()) + 1e3
+        self.lines = self.apart * self.rows
+        self.line, self.places = (
+            (s + apart * self.rows.reshape(replications, ranks, 1)).reshape(-1)
+            for s, apart in ((sums[0], self.apart), (sums[2], self.most))
+        )
+        self.first, self.ends = np.full(len(self.ready), np.inf), np.zeros(len(self.ready), dtype=np.int64)
+        self.clock = np.zeros(replications)
+        self.until = np.concatenate([s.until for s in self.samples])
+        self.goal = np.repeat(
+            [np.inf if s.these is None else 0.0 for s in self.samples], [m * ranks for m, *_ in shapes]
+        )
+        underway = [s.underway for s in self.samples]
+        longest = max([int(steps.max()), *(int(u.left.max(initial=0)) for u in underway if u is not None)])
+        self.wide = longest + 2
+        self.ended = np.zeros((4, replications * ranks * self.wide))
+        self.leaving = np.full(replications * ranks, FAR)
+        self.decoded, self.decodes = np.zeros((2, replications * ranks), dtype=np.int64)
+        self.tokens, self.growing, self.reserved = np.zeros((3, replications * ranks))
+        for sample, since, until in zip(self.samples, self.begins[:-1], self.begins[1:], strict=True):
+            if sample.these is not None:
+                goal = sample.these.start + sample.these.number
+                self.goal[since * ranks : until * ranks] = np.repeat(goal, ranks)
+            if (u := sample.underway) is not None:
+                i, j, k = np.nonzero(u.left)
+                left, tokens, grows, kept = (v[i, j, k] for v in (u.left, u.tokens, u.growth, u.reserved))
+                self._join((since + i) * ranks + j, left, tokens, grows, kept)
+        self.history: list[tuple[Array, Array]] = []
+
+    def run(self) -> None:
+        """Run each load until its time, in seconds, or for the most steps; or until no more requests are sent in a
+        closed loop, whose time is then over; or until so many of each rank have their first token."""
+        p, of, (replications, ranks, _) = self.policy, self.of, self.shape
+        zero = np.zeros(replications * ranks, dtype=np.int64)
+        nothing, one = zero.astype(bool), np.ones(replications, dtype=np.int64)
+        scheduled, done = np.zeros(replications), np.zeros(replications * ranks)
+        served, known, begun, decodes = zero, zero, zero, self.decodes
+        waited, over = np.zeros(replications, dtype=np.int64), np.zeros(len(self.samples), dtype=bool)
         for _ in range(MOST_STEPS):
             cut = done > self.upto.take(self.sums + served)
             running = (decodes > 0) | cut
-            following = self._following(known)
-            nobody = ~(running | (known > begun)).any(axis=1)
+            following = self.ready.take(self.base + known)
+            nobody = ~self._any(running | (known > begun))
             if nobody.any():
-                arrival = following.min(axis=1)
+                arrival = self._least(following)
                 moves = nobody & (arrival > self.clock) & np.isfinite(arrival)
                 self.clock, scheduled = (np.where(moves, arrival, t) for t in (self.clock, scheduled))
-            while (more := following <= scheduled[:, np.newaxis]).any():
-                known = known + more
-                following = self._following(known)
-            starts = ~running & (known <= begun) & (following <= self.clock[:, np.newaxis])
+            known, following = self._seen_by(scheduled, known)
+            starts = ~running & (known <= begun) & (following <= self.clock.take(of))
             if starts.any():
                 known = known + starts  # an idle rank takes who is there, however late
-                following = self._following(known)
-            some, whole, waits = np.zeros_like(cut), served, None
+                following = self.ready.take(self.base + known)
+            some, whole, waits = nothing, served, None
             context = self.tokens / np.maximum(decodes, 1)
-            seconds = self._decoding(self.times.alone, decodes, context)
+            placed = self.pace.placed(context)
+            seconds = self.pace.decoding(self.times.alone, decodes, placed)
             if cut.any() or (known > begun).any():
                 aim, whole, some = self._chosen(done, served, begun, known, cut, decodes, context)
                 if p.balanced and ranks > 1 and some.any():
                     waits = self._waiting(some, decodes, known > begun, waited)
-                    waited = np.where(some.any(axis=1) & ~waits, 0, waited)
-                    stay = waits[:, np.newaxis]
+                    waited = np.where(self._any(some) & ~waits, 0, waited)
+                    stay = waits.take(of)
                     aim, whole, some = np.where(stay, done, aim), np.where(stay, served, whole), some & ~stay
-                mixed = self._seconds(some, done, aim, served, whole, cut, decodes, context)
-                seconds = np.where(some, mixed, seconds)
+                if some.any():
+                    mixed = self._seconds(some, done, aim, served, whole, cut, decodes, placed)
+                    seconds = np.where(some, mixed, seconds)
                 now = np.where(some, whole + (aim > self.upto.take(self.sums + whole)), begun)
                 if self.encode_s:
                     seconds = seconds + self.encode_s * np.maximum(now - begun, 0)
                 begun, done = np.maximum(begun, now), aim
-            longest = seconds.max(axis=1)
-            times = self._alike(longest, some, decodes, following)
+            longest = self._most(seconds)
+            times = self._alike(longest, some, following, one)
             if waits is not None:
                 times = np.where(waits, np.minimum(times, p.balanced - waited), times)
                 waited = np.where(waits, waited + times, waited)
             last = longest
             if int(times.max()) > 1:  # contexts grow, and steps with them
-                later = context + (times[:, np.newaxis] - 1) / 2 * self.growing / np.maximum(decodes, 1)
-                longest = np.where(times > 1, self._decoding(self.times.alone, decodes, later).max(axis=1), longest)
+                later = context + (times.take(of) - 1) / 2 * self.growing / np.maximum(decodes, 1)
+                slower = self._most(self.pace.decoding(self.times.alone, decodes, self.pace.placed(later)))
+                longest = np.where(times > 1, slower, longest)
                 last = 2 * longest - last
             self.clock = self.clock + times * longest
             scheduled = np.where(longest > 0, self.clock - last if p.ahead else self.clock, scheduled)
-            answered = self._decode(np.where((decodes > 0) & (p.mixes | ~some), times[:, np.newaxis], 0), decodes)
+            number = times.take(of) * (decodes > 0)
+            answered = self._decode(number if p.mixes else np.where(some, 0, number), decodes)
             if whole is not served:
-                answered = answered + self._generated(served, whole, decodes)
+                answered = answered + self._generated(served, whole)
                 served = whole
             if self.closed and answered.any():
                 self._send(answered, known)
-            if self.closed:
-                ends = (self.sent >= self.shape[2]).any(axis=1)
+                ends = self._any(self.sent >= self.numbers)
                 self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
-            if ((self.clock >= self.until) if goal is None else (served >= goal[:, np.newaxis])).all():
+            enough = np.where(np.isinf(self.goal), (self.clock >= self.until).take(of), served >= self.goal)
+            ends = np.logical_and.reduceat(enough, self.begins[:-1] * ranks)
+            if ends.all():
                 return
+            if (ends & ~over).any():  # what is over stands still, whatever else is followed
+                over = ends
+                still = np.repeat(over, np.diff(self.begins) * ranks)
+                decodes[still], self.leaving[still] = 0, FAR
+                served, known, begun = (np.where(still, self.numbers, n) for n in (served, known, begun))
+                done = np.where(still, self.upto.take(self.sums + self.numbers), done)
+
+    def _any(self, ranks: Array) -> Array:
+        """Whether it is so in any rank of each replication."""
+        return ranks if self.shape[1] == 1 else np.asarray(ranks.reshape(self.shape[:2]).any(axis=1))
+
+    def _most(self, ranks: Array) -> Array:
+        """The largest value of each replication's ranks."""
+        return ranks if self.shape[1] == 1 else ranks.reshape(self.shape[:2]).max(axis=1)
+
+    def _least(self, ranks: Array) -> Array:
+        """The smallest value of each replication's ranks."""
+        return ranks if self.shape[1] == 1 else ranks.reshape(self.shape[:2]).min(axis=1)
 
     def _waiting(self, some: Array, decodes: Array, waiting: Array, waited: Array) -> Array:
         """Whether the prompts of `some` ranks wait for those of the others, as in `simulate.dp_attention.LockStep`: not
         all have any, all with requests decode, and they have `waited` fewer steps than they are to."""
-        decoding = ((decodes > 0) | ~(some | waiting)).all(axis=1)
-        return np.asarray(some.any(axis=1) & ~some.all(axis=1) & decoding & (waited < self.policy.balanced))
+        decoding = ~self._any((decodes == 0) & (some | waiting))
+        return np.asarray(self._any(some) & self._any(~some) & decoding & (waited < self.policy.balanced))
 
-    def _following(self, known: Array) -> Array:
-        """When the next request of each rank will be seen, in seconds; infinite where none was sent."""
-        last = self.shape[2] - 1
-        return np.where(known <= last, self.ready.take(self.base + np.minimum(known, last)), np.inf)
+    def _seen_by(self, when: Array, known: Array) -> tuple[Array, Array]:
+        """How many requests of each rank are seen by a time of its replication, of which so many are known; and when
+        the next one will be, infinite where none was sent."""
+        until = when.take(self.of)
+        following = self.ready.take(self.base + known)
+        left = np.flatnonzero(following <= until)
+        if not left.size:
+            return known, following
+        known = known.copy()
+        while left.size:
+            first = self.base[left] + known[left] + 1
+            more = (self.ready.take(first[:, np.newaxis] + np.arange(BLOCK - 1)) <= until[left, np.newaxis]).sum(axis=1)
+            known[left] += 1 + more
+            following[left] = self.ready.take(first + more)
+            left = left[(more == BLOCK - 1) & (following[left] <= until[left])]
+        return known, following
 
     def _chosen(
         self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array, context: Array
     ) -> tuple[Array, Array, Array]:
         """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
         computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
-        p, number = self.policy, self.shape[2]
+        p = self.policy
         places = np.maximum(p.running - decodes - (begun - served), 0)
         budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
         most = np.minimum(known, begun + places)
@@ -336,7 +447,7 @@ class Replications:
             fitting = self.places.searchsorted(room, "right") - 1 - self.sums
             idle = (decodes == 0) & (begun <= served)
             most = np.minimum(most, np.maximum(fitting, begun + idle))
-        aim = np.maximum(np.minimum(done + budget, self.upto.take(self.sums + np.minimum(most, number))), done)
+        aim = np.maximum(np.minimum(done + budget, self.upto.take(self.sums + most)), done)
         whole = self.line.searchsorted(aim + self.lines, "right") - 1 - self.sums
         if not p.splits:
             end, (before, after) = self.upto.take(self.sums + whole), self._ends(served)
@@ -348,26 +459,20 @@ class Replications:
 
     def _ends(self, served: Array) -> tuple[Array, Array]:
         """Tokens up to which the first prompts of each rank reach, and those with the next one."""
-        return self.upto.take(self.sums + served), self.upto.take(self.sums + np.minimum(served + 1, self.shape[2]))
-
-    def _decoding(self, table: Array, decodes: Array, context: Array) -> Array:
-        """Seconds of so many decodes of this mean context, by one of the tables of `StepArrays`."""
-        j, part = _place(self.times.contexts, context)
-        at = decodes * table.shape[1] + j
-        low = table.take(at)
-        return np.asarray(low + part * (table.take(at + 1) - low))
+        at = self.sums + served
+        return self.upto.take(at), self.upto.take(at + 1)
 
     def _seconds(
         self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array,
-        context: Array,
+        placed: tuple[Array, Array],
     ) -> Array:  # fmt: skip
         """Seconds of each rank's step if it computes its prompts from `done` to `aim` tokens."""
-        t, p, last = self.times, self.policy, self.shape[2]
-        inside = np.minimum(served + cut, last)
+        t, p, pace = self.times, self.policy, self.pace
+        inside = served + cut
         full = np.maximum(whole - inside, 0)
         attended = self.attended.take(self.sums + whole) - self.attended.take(self.sums + inside)
         attended = np.where(full > 0, attended, 0.0)
-        once = np.where(full > 0, self.once.take(self.base + np.minimum(inside, last - 1)), 0.0)
+        once = np.where(full > 0, self.once.take(self.base + inside), 0.0)
         (begins, after), ends = self._ends(served), self.upto.take(self.sums + whole)
         parts = (
             (cut & some, np.minimum(aim, after) - done, done - begins),
@@ -375,43 +480,22 @@ class Replications:
         )
         for mask, new, before in parts:
             if mask.any():
-                rest, own = self._attention(new[mask], before[mask] + self.cached)
+                rest, own = pace.attention(new[mask], before[mask] + self.cached)
                 attended[mask] += rest
                 once[mask] = np.maximum(once[mask], own)
                 full = full + mask
         beside = decodes if p.mixes else np.where(some, 0, decodes)
-        plain = self._plain((aim - done).astype(np.int64), full, beside)
-        return np.asarray(attended + once + plain + self._decoding(t.beside, beside, context))
+        plain = pace.plain((aim - done).astype(np.int64), full, beside)
+        return np.asarray(attended + once + plain + pace.decoding(t.beside, beside, placed))
 
-    def _plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
-        """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
-        t, tokens = self.times, np.asarray(decodes) * self.policy.width
-        seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
-        seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
-        if t.draft is not None:
-            seconds = seconds + t.draft.products.take(new, mode="clip") + t.draft.heads.take(chunks, mode="clip")
-        return np.asarray(seconds)
-
-    def _alike(self, seconds: Array, some: Array, decodes: Array, following: Array) -> Array:
+    def _alike(self, seconds: Array, some: Array, following: Array, one: Array) -> Array:
         """How many steps without prompts are alike: until a request has its last token, or one arrives."""
-        alone = (seconds > 0) & ~some.any(axis=1)
-        number = np.ones(len(seconds), dtype=np.int64)
+        alone = (seconds > 0) & ~self._any(some)
         if not alone.any():
-            return number
-        arrives = np.ceil((following.min(axis=1)[alone] - self.clock[alone]) / seconds[alone] - 1e-9)
-        most = np.full(len(arrives), 1 + sum(AHEAD))
-        left, since, wide = np.flatnonzero(alone), 1, self.ended.shape[3]
-        for several in AHEAD:
-            place = (self.decoded[left][:, :, np.newaxis] + np.arange(since, since + several)) % wide
-            ends = self.ended[0].take(self.rows[left][:, :, np.newaxis] * wide + place).any(axis=1)
-            there = ends.any(axis=1)
-            of = np.searchsorted(np.flatnonzero(alone), left)
-            most[of[there]] = since + ends[there].argmax(axis=1)
-            left, since = left[~there & (arrives[of] >= since + several)], since + several
-            if not left.size:
-                break
-        number[alone] = np.maximum(np.minimum(np.minimum(most, arrives), sum(AHEAD)), 1).astype(np.int64)
-        return number
+            return one
+        arrives = np.ceil((self._least(following) - self.clock) / np.where(alone, seconds, 1.0) - 1e-9)
+        most = np.minimum(np.minimum(self._least(self.leaving - self.decoded), arrives), MOST_ALIKE)
+        return np.asarray(np.where(alone, np.maximum(most, 1.0), 1.0).astype(np.int64))
 
     def _decode(self, number: Array, decodes: Array) -> Array:
         """Advance the decodes of each rank by a number of steps; requests that have their last token leave. Returns how
@@ -419,96 +503,158 @@ class Replications:
         self.decoded = self.decoded + number
         self.tokens = self.tokens + number * self.growing
         self.history.append((self.clock, self.decoded))
-        place = self.decoded % self.ended.shape[3]
-        ended = self.ended[0].take(self.rows * self.ended.shape[3] + place)
-        answered = np.where(number > 0, ended, 0.0).astype(np.int64)
-        if answered.any():
-            i, j = np.nonzero(answered)
-            at = i, j, place[i, j]
-            decodes[i, j] -= answered[i, j]
-            for n, total in enumerate((self.tokens, self.growing, self.reserved), 1):
-                total[i, j] -= self.ended[(n, *at)]
-            self.ended[(slice(None), *at)] = 0.0
+        answered = np.zeros_like(number)
+        r = np.flatnonzero(self.decoded >= self.leaving)
+        if r.size:
+            at = r * self.wide + self.leaving[r] % self.wide
+            many, *left = self.ended[:, at]
+            answered[r] = many
+            decodes[r] -= answered[r]
+            for total, value in zip((self.tokens, self.growing, self.reserved), left, strict=True):
+                total[r] -= value
+            self.ended[:, at] = 0.0
+            self._await(r, decodes)
         return answered
 
-    def _generated(self, served: Array, whole: Array, decodes: Array) -> Array:
+    def _await(self, r: Array, decodes: Array) -> None:
+        """Find the next step in which requests of these ranks have their last token."""
+        self.leaving[r] = FAR
+        r, since, several = r[decodes[r] > 0], 1, AHEAD
+        while r.size:
+            place = self.decoded[r, np.newaxis] + np.arange(since, since + several)
+            ends = self.ended[0].take(r[:, np.newaxis] * self.wide + place % self.wide) > 0
+            step = ends.argmax(axis=1)
+            there = ends[np.arange(len(r)), step]
+            self.leaving[r[there]] = (self.decoded[r] + since + step)[there]
+            r, since, several = r[~there], since + several, 4 * several
+
+    def _generated(self, served: Array, whole: Array) -> Array:
         """Let requests whose prompt is computed decode. Returns how many are answered, with one token."""
-        i, j, place = _each(whole - served, served)
-        steps = self.steps[i, j, place].astype(np.int64)
-        self.first[i, j, place] = self.clock[i]
-        self.ends[i, j, place] = self.decoded[i, j] + steps
-        answered, more = np.zeros_like(decodes), steps > 0
-        np.add.at(answered, (i[~more], j[~more]), 1)
-        i, j, place, steps = i[more], j[more], place[more], steps[more]
-        tokens, growth, kept = (v[i, j, place] for v in (self.input, self.growth, self.taken))
-        self._joined(decodes, i, j, steps, tokens, growth, kept)
+        r, at = self._each(whole - served, served)
+        steps = self.steps.take(at).astype(np.int64)
+        self.first[at] = self.clock.take(self.of.take(r))
+        self.ends[at] = self.decoded.take(r) + steps
+        answered = np.zeros_like(served)
+        if not steps.all():
+            more = steps > 0
+            np.add.at(answered, r[~more], 1)
+            r, at, steps = r[more], at[more], steps[more]
+        self._join(r, steps, *(v.take(at) for v in (self.input, self.growth, self.taken)))
         return answered
 
-    def _joined(
-        self, decodes: Array, i: Array, j: Array, left: Array, tokens: Array, growth: Array, kept: Array
-    ) -> None:
-        """Let requests of these replications and ranks decode, with so many steps left."""
-        ends = (self.decoded[i, j] + left) % self.ended.shape[3]
-        np.add.at(decodes, (i, j), 1)
+    def _join(self, r: Array, left: Array, tokens: Array, growth: Array, kept: Array) -> None:
+        """Let requests of these ranks decode, with so many steps left."""
+        ends = self.decoded.take(r) + left
+        np.minimum.at(self.leaving, r, ends)
+        np.add.at(self.decodes, r, 1)
         for total, value in ((self.tokens, tokens), (self.growing, growth), (self.reserved, kept)):
-            np.add.at(total, (i, j), value)
-        for n, value in enumerate((1.0, tokens + growth * left, growth, kept)):
-            np.add.at(self.ended[n], (i, j, ends), value)
+            np.add.at(total, r, value)
+        at = r * self.wide + ends % self.wide
+        for total, value in zip(self.ended, (1.0, tokens + growth * left, growth, kept), strict=True):
+            np.add.at(total, at, value)
+
+    def _each(self, number: Array, since: Array) -> tuple[Array, Array]:
+        """Ranks and places of `number` consecutive requests of each rank, from `since` on."""
+        r = np.flatnonzero(number)
+        many, first = number[r], self.base[r] + since[r]
+        if int(many.max(initial=0)) > 1:
+            within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+            r, first = np.repeat(r, many), np.repeat(first, many) + within
+        return r, first
 
     def _send(self, answered: Array, known: Array) -> None:
         """Let users whose request is answered send their next one, which the scheduler sees after its own delay."""
-        number = self.shape[2]
-        i, j, place = _each(np.minimum(answered, number - self.sent), self.sent)
-        self.ready[i, j, place] = self.clock[i] + self.late[i, j, place]
-        self.sent = np.minimum(self.sent + answered, number)
-        i, j = np.nonzero(answered)
-        wide = int((self.sent[i, j] - known[i, j]).max(initial=0))
-        if wide < 2:
+        several = np.minimum(answered, self.numbers - self.sent)
+        r, at = self._each(several, self.sent)
+        self.ready[at] = self.clock.take(self.of.take(r)) + self.late.take(at)
+        self.sent = self.sent + several
+        sooner = (self.ready.take(at) < self.ready.take(np.maximum(at - 1, 0))) & (at > (self.base + known).take(r))
+        if not sooner.any():
             return
-        i, j, since = (v[:, np.newaxis] for v in (i, j, np.minimum(known[i, j], number - wide)))
-        there = since + np.arange(wide)
-        when = self.ready[i, j, there]
-        moved = (when[:, 1:] < when[:, :-1]).any(axis=1)
-        if not moved.any():
-            return
-        i, j, since, there = i[moved], j[moved], since[moved], there[moved]  # whoever is seen sooner goes first
-        order = np.argsort(when[moved], axis=1, kind="stable")
-        self.slots[:, i, j, there] = self.slots[:, i, j, since + order]
-        for sums, each in ((self.upto, self.fresh), (self.attended, self.each), (self.held, self.taken)):
-            sums[i, j, there + 1] = sums[i, j, since] + np.cumsum(each[i, j, there], axis=1)
-        row = self.rows[i, j]
-        at = row * (number + 1) + there + 1
-        self.line[at] = self.upto[i, j, there + 1] + self.apart * row
-        self.places[at] = self.held[i, j, there + 1] + self.most * row
+        r = np.unique(r[sooner])  # whoever is seen sooner goes first
+        since = np.minimum(known[r], self.shape[2] - int((self.sent[r] - known[r]).max()))
+        there = since[:, np.newaxis] + np.arange(int((self.sent[r] - since).max()))
+        order = np.argsort(self.ready.take(self.base[r, np.newaxis] + there), axis=1, kind="stable")
+        moved = int((order != np.arange(there.shape[1])).any(axis=0).argmax())
+        since, there, order = since + moved, there[:, moved:], order[:, moved:] - moved
+        at = self.base[r, np.newaxis] + there
+        self.slots[:, at] = self.slots[:, np.take_along_axis(at, order, axis=1)]
+        first = (self.sums[r] + since)[:, np.newaxis]
+        sums = self.sums[r, np.newaxis] + there + 1
+        for total, each in ((self.upto, self.fresh), (self.attended, self.each), (self.held, self.taken)):
+            total[sums] = total[first] + np.cumsum(each[at], axis=1)
+        self.line[sums] = self.upto[sums] + self.apart * r[:, np.newaxis]
+        self.places[sums] = self.held[sums] + self.most * r[:, np.newaxis]
 
-    # -- what they saw -----------------------------------------------------------------------------------------------
-    def seen(self, since: Array, these: Window | None = None) -> RequestTimes:
-        """What requests saw that were answered after a time, in seconds, or `these` of each rank in the order in which
-        they were sent. Decode steps that these have left take as long as those of all until then: without the longest
-        answers, means would be too small."""
-        rows = self.rows[:, :, np.newaxis]
-        begun = np.isfinite(self.first)
-        there = begun & (self.ends <= self.decoded[:, :, np.newaxis])
+    def seen(self) -> list[RequestTimes]:
+        """What the requests that count saw, of each load."""
         clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
-        wide = int(decoded[-1].max()) + 1
-        line = (decoded.reshape(len(decoded), -1) + wide * self.rows.reshape(-1)).T.reshape(-1)
-        passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * rows) - len(decoded) * rows
-        last = clocks[np.minimum(passes, len(clocks) - 1), np.arange(len(clocks[0]))[:, np.newaxis, np.newaxis]]
-        last = np.where(self.steps > 0, last, self.first)
+        replications, ranks, number = self.shape
+        decoded, several = decoded.reshape(-1, replications, ranks), (replications, ranks, -1)
+        slots = self.slots.reshape(10, replications, ranks, number)
+        values = [v.reshape(several) for v in (self.first, self.ends, self.upto, self.attended)]
+        seen = []
+        for sample, since, until in zip(self.samples, self.begins[:-1], self.begins[1:], strict=True):
+            mine, n = slice(since, until), sample.requests.input.shape[2]
+            first, ends, upto, attended = (v[mine, :, : n + (k > 1)] for k, v in enumerate(values))
+            requests = slots[:, mine, :, :n], first, ends, upto, attended
+            after = self.clock[mine], self.until[mine], clocks[:, mine], decoded[:, mine]
+            followed = Followed(sample, self.pace, self.policy.tokens, self.encode_s, *requests, *after)
+            seen.append(followed.seen())
+        return seen
+
+
+# -- what they saw ---------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Followed:
+    """What became of the requests of a load.
+
+    `tokens`: new ones of a step at most. `slots`: what is drawn of each request. `first`, `ends`: as in `Replications`.
+    `upto`, `attended`: sums of the tokens of prompts, and of the seconds of their attention. `clock`: seconds of each
+    replication at its end, `until`: up to which requests count. `clocks`, `decoded`: seconds of each replication and
+    decode steps of each rank after each step.
+    """
+
+    sample: Sample
+    pace: StepSeconds
+    tokens: int
+    encode_s: float
+    slots: Array
+    first: Array
+    ends: Array
+    upto: Array
+    attended: Array
+    clock: Array
+    until: Array
+    clocks: Array
+    decoded: Array
+
+    def seen(self) -> RequestTimes:
+        """What the requests that count saw. Decode steps that these have left take as long as those of all until then:
+        without the longest answers, means would be too small."""
+        these, until = self.sample.these, self.until[:, np.newaxis, np.newaxis]
+        ready, _, output, steps, late, *_ = self.slots
+        ranks = np.arange(self.decoded.shape[1] * self.decoded.shape[2]).reshape(*self.decoded.shape[1:], 1)
+        begun, decoded = np.isfinite(self.first), self.decoded[-1][:, :, np.newaxis]
+        there = begun & (self.ends <= decoded)
+        wide, number = int(decoded.max()) + 1, len(self.decoded)
+        line = (self.decoded.reshape(number, -1) + wide * ranks.reshape(-1)).T.reshape(-1)
+        passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * ranks) - number * ranks
+        rows = np.arange(len(self.clock))[:, np.newaxis, np.newaxis]
+        last = np.where(steps > 0, self.clocks[np.minimum(passes, number - 1), rows], self.first)
         round_s = lone_s = 0.0
         if these is None:
-            since, until = (v[:, np.newaxis, np.newaxis] for v in (since, self.until))
-            there &= (last > since) & (last <= until)
+            there &= (last > self.sample.since[:, np.newaxis, np.newaxis]) & (last <= until)
         else:
-            place = np.arange(self.shape[2]) - these.start[:, np.newaxis, np.newaxis]
+            place = np.arange(ready.shape[2]) - these.start[:, np.newaxis, np.newaxis]
             counted = begun & (place >= 0) & (place < these.number)
-            left = np.where(counted & ~there, self.ends - self.decoded[:, :, np.newaxis], 0)
+            left = np.where(counted & ~there, self.ends - decoded, 0)
             last = np.where(left > 0, self.clock[:, np.newaxis, np.newaxis], last)
-            step_s = (last[counted] - self.first[counted]).sum() / max((self.steps - left)[counted].sum(), 1)
+            step_s = (last[counted] - self.first[counted]).sum() / max((steps - left)[counted].sum(), 1)
             last, there = last + left * step_s, counted
             round_s = self._between(these)
-            lone_s = sum(float(s.mean()) for s in (self.late, *self._alone(np.ones_like(begun))))
-        late, first, ready, last, output = (v[there] for v in (self.late, self.first, self.ready, last, self.output))
+            lone_s = sum(float(s.mean()) for s in (late, *self._alone(np.ones_like(begun))))
+        late, first, ready, last, output = (v[there] for v in (late, self.first, ready, last, output))
         alone = self._alone(there)
         return RequestTimes(late, first - ready, last - first, output, *alone, round_s, lone_s)
 
@@ -519,47 +665,44 @@ class Replications:
         (Law, §11.4): what a rank does is what all its requests take, but for those that are halfway at either end. One
         whose mean is further from it than replications are from each other says nothing: none of `these` may have it.
         """
+        *_, fresh, each, _, _ = self.slots
+        steps, underway = self.slots[3], self.sample.underway
         ends = these.start[:, np.newaxis, np.newaxis] - 1 + np.array([0, these.number])
-        ends, starts = np.broadcast_to(ends, (*self.shape[:2], 2)), self.ends - self.steps
+        ends, starts = np.broadcast_to(ends, (*self.first.shape[:2], 2)), self.ends - steps
         since, until = np.split(np.take_along_axis(starts, ends, axis=2), 2, axis=2)
         begun = np.isfinite(self.first)
         decoded = np.where(begun, np.clip(np.minimum(self.ends, until) - np.maximum(starts, since), 0, None), 0).sum(2)
-        if self.underway is not None:
-            decoded = decoded + np.clip(np.minimum(self.underway.left, until) - since, 0, None).sum(axis=2)
+        if underway is not None:
+            decoded = decoded + np.clip(np.minimum(underway.left, until) - since, 0, None).sum(axis=2)
         prompts, attention, seconds = (
             np.diff(np.take_along_axis(v, ends + more, axis=2), axis=2).mean(axis=(1, 2))
             for v, more in ((self.upto, 1), (self.attended, 1), (self.first, 0))
         )
-        known = ((prompts, self.fresh), (attention, self.each), (decoded.mean(axis=1), self.steps))
-        apart = [(done - these.number * each.mean()) / max(each.mean(), 1e-300) for done, each in known]
-        told = [each for each in apart if abs(each.mean()) <= each.std()]
+        known = ((prompts, fresh), (attention, each), (decoded.mean(axis=1), steps))
+        apart = [(done - these.number * v.mean()) / max(v.mean(), 1e-300) for done, v in known]
+        told = [v for v in apart if abs(v.mean()) <= v.std()]
         solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(seconds)), *told], axis=1), seconds, rcond=None)
         return float(solved[0]) / these.number
 
     def _alone(self, these: Array) -> tuple[Array, Array]:
         """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""
-        t, fresh, steps = self.times, self.fresh[these], self.steps[these]
+        _, input, _, steps, _, growth, fresh, *_ = (v[these] for v in self.slots)
+        pace, one = self.pace, np.ones(len(fresh), dtype=np.int64)
         first, done = np.full(len(fresh), self.encode_s), np.zeros(len(fresh))
         left = np.arange(len(fresh))
         while left.size:
-            new = np.minimum(fresh[left] - done[left], self.policy.tokens)
-            rest, once = self._attention(new, self.cached + done[left])
-            first[left] += rest + once + self._plain(new.astype(np.int64), np.ones(len(new), dtype=np.int64), 0)
+            new = np.minimum(fresh[left] - done[left], self.tokens)
+            rest, once = pace.attention(new, pace.cached + done[left])
+            first[left] += rest + once + pace.plain(new.astype(np.int64), one[: len(new)], 0)
             done[left] += new
             left = left[done[left] < fresh[left]]
-        context = self.input[these] + (steps - 1) / 2 * self.growth[these]
-        return first, steps * self._decoding(t.alone, np.ones(len(fresh), dtype=np.int64), context)
+        context = pace.placed(input + (steps - 1) / 2 * growth)
+        return first, steps * pace.decoding(pace.times.alone, one, context)
 
 
 def _summed(values: Array) -> Array:
     """Sums of the first 0, 1, … values along the last axis."""
     return np.concatenate([np.zeros((*values.shape[:2], 1)), np.cumsum(values, axis=2)], axis=2)
-
-
-def _lined(sums: Array, apart: float) -> Array:
-    """All ranks' sums in one sorted line, each rank's `apart` from the next."""
-    rows = np.arange(sums.shape[0] * sums.shape[1]).reshape(*sums.shape[:2], 1)
-    return np.asarray((sums + apart * rows).reshape(-1))
 
 
 def taken_of(room: Room, policy: Policy, input: Array, output: Array) -> Array:
@@ -579,14 +722,6 @@ def _held(room: Room, tokens: Array) -> Array:
         if room.later or np.isfinite(room.full)
         else np.asarray(room.each + room.token * tokens)
     )
-
-
-def _each(number: Array, since: Array) -> tuple[Array, Array, Array]:
-    """Indices of `number` consecutive requests of each rank, from `since` on."""
-    i, j = np.nonzero(number)
-    many = number[i, j]
-    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
-    return np.repeat(i, many), np.repeat(j, many), np.repeat(since[i, j], many) + within
 
 
 @dataclass(frozen=True)
@@ -669,7 +804,7 @@ class RankGroup:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
-    def of_users(self, users: int, round_s: float, decoding: float) -> RequestTimes:
+    def of_users(self, users: int, round_s: float, decoding: float) -> Sample:
         """A closed loop of `users` in all ranks, of whom `decoding` on each rank decode at the start, in the middle of
         their answers; the others send within the rest of a round of `round_s` seconds, in turn or at random. Where
         lengths do not vary, all send within a round.
@@ -701,9 +836,9 @@ class RankGroup:
             underway = self._underway(random, requests, each - sent[:, :, 0])
         since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
         if self.certain:
-            return self._seen(requests, since, until)
+            return Sample(requests, since, until)
         phase = random.permutation(each * np.arange(replications) // replications)  # users may stay together
-        return self._seen(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
+        return Sample(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
 
     def _underway(self, random: np.random.Generator, requests: Drawn, number: Array) -> Underway:
         """So many requests of each rank at a random step of their answers: long ones are met more often."""
@@ -722,24 +857,41 @@ class RankGroup:
         taken = 0 * new if self.room is None else taken_of(self.room, self.policy, new, out)
         return Underway(new + growth * (steps[of] - left), growth, left, taken)
 
-    def at_rate(self, rate: float, load: float, present: float) -> RequestTimes:
+    def at_rate(self, rate: float, load: float, present: float, decoding: float) -> Sample:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
-        `present`: about how many are in flight in a rank."""
-        fewest = FEWEST // min(self.ranks, FEW)
-        warm = int(min(MOST_WARM, fewest / 4 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
-        counted = max(fewest, warm)
-        replications = max(
-            2, ceil(self.counted * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / (counted * self.ranks))
-        )
-        number = warm + counted + max(16, counted // 4)
-        random, shape = np.random.default_rng(SEED), (replications, self.ranks, number)
-        ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
-        return self._seen(self.drawn(random, shape, ready), ready[:, 0, warm], ready[:, 0, warm + counted])
+        `present`: about how many are in flight in a rank, of whom `decoding` decode and are there from the start.
 
-    def _seen(
-        self, requests: Drawn, since: Array, until: Array, underway: Underway | None = None,
-        these: Window | None = None,
-    ) -> RequestTimes:  # fmt: skip
-        run = Replications(self.times, self.policy, requests, self.cached, self.encode_s, self.room, underway)
-        run.run(until, None if these is None else these.start + these.number)
-        return run.seen(since, these)
+        Arrivals are scaled so that in all replications together there are as many as expected.
+        """
+        ranks = self.ranks
+        warm = ceil(min(MOST_WARM, FEWEST / 2 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
+        total = self.counted * min(max(BUSIER / (1 - load), 1.0), MOST_MORE) / ranks
+        replications = ceil(min(total / (FEWEST // min(ranks, FEW)), (WIDE / ranks * total / warm) ** 0.5))
+        counted = ceil(total / replications)
+        number = warm + counted + ceil(4 * (warm + counted) ** 0.5) + 16
+        random, shape = np.random.default_rng(SEED), (replications, ranks, number)
+        ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
+        apart = self.groups / rate
+        ready *= (warm + counted) * apart / ready[:, -1, warm + counted - 1].mean()
+        requests = self.drawn(random, shape, ready)
+        mine = np.floor(min(decoding, self.policy.running) + random.random(shape[:2])).astype(int)
+        underway = self._underway(random, requests, mine)
+        since, until = (np.full(replications, number * apart) for number in (warm, warm + counted))
+        return Sample(requests, since, until, underway)
+
+    def followed(self, samples: Iterable[Sample]) -> list[RequestTimes]:
+        """What requests see of several loads. What each sees depends on no other; together they take less time."""
+        seen, some, rows, longest = list[RequestTimes](), list[Sample](), 0, 0
+        for sample in samples:
+            replications, ranks, number = sample.requests.input.shape
+            rows, longest = rows + replications * ranks, max(longest, number)
+            if some and (rows * longest > MOST_AT_ONCE or ranks != some[0].requests.input.shape[1]):
+                seen += self._seen(some)
+                some, rows, longest = [], replications * ranks, number
+            some.append(sample)
+        return seen + self._seen(some)
+
+    def _seen(self, samples: Sequence[Sample]) -> list[RequestTimes]:
+        run = Replications(self.times, self.policy, samples, self.cached, self.encode_s, self.room)
+        run.run()
+        return run.seen()

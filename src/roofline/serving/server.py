@@ -10,7 +10,7 @@ of any length; `benchmarks/serve_against_simulate.py` compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -47,7 +47,14 @@ from roofline.serving.drafting import (  # fmt: skip
 from roofline.serving.encoders import EncoderPool
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
-from roofline.serving.replications import RankGroup, RequestTimes, StepArrays, neighbouring_users, step_arrays
+from roofline.serving.replications import (  # fmt: skip
+    RankGroup,
+    RequestTimes,
+    Sample,
+    StepArrays,
+    neighbouring_users,
+    step_arrays,
+)
 from roofline.serving.requests import LoadAnswer, ServedLoad, encoding, rounded_down, source_seconds
 from roofline.serving.simulate.policy import Room, policy_of, room_of
 from roofline.serving.simulate.replica import LEAST as LEAST_EXPECTED
@@ -552,12 +559,17 @@ class Server:
         shape = np.broadcast_shapes(self.table.decodes.shape[1:], *map(np.shape, (these, self.steps, load, turns)))
         followed, loads, each = (np.broadcast_to(np.asarray(n), shape).reshape(-1) for n in (these, load, turns))
         rows = np.ones((len(followed), 3 + 3 * len(SHARES)))
-        for i in np.flatnonzero(followed):
-            server = self.element(int(i), shape)
-            if closed:
-                rows[i] = server.with_users(float(loads[i]))
-            else:
-                rows[i] = server.at_load(float(loads[i]), TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1])
+        places = [int(i) for i in np.flatnonzero(followed)]
+        servers = [self.element(i, shape) for i in places]
+        taking = [0 if closed else TURNS[int(np.searchsorted(TURNS, each[i], "right")) - 1] for i in places]
+        wanted = dict[tuple[Server, int], set[int]]()
+        for i, server, taken in zip(places, servers, taking, strict=True):
+            near = server.users_near(float(loads[i])) if closed else server.loads_near(float(loads[i]))
+            wanted.setdefault((server, taken), set()).update(near[:2])
+        for (server, taken), these_loads in wanted.items():
+            server.known(taken, these_loads)
+        for i, server, taken in zip(places, servers, taking, strict=True):
+            rows[i] = server.with_users(float(loads[i])) if closed else server.at_load(float(loads[i]), taken)
         ttft, tpot, longer, *tails = (_shaped(list(c), shape) for c in rows.T)
         first, following, whole = (Tail(*tails[n : n + len(SHARES)]) for n in range(0, len(tails), len(SHARES)))
         rate = load
@@ -597,24 +609,59 @@ class Server:
             return these, seen.ttft
         return these, self._followed(these, rate, turns, closed=False).ttft
 
-    def at_load(self, rate: float, turns: int) -> Array:
-        """`figures` of a server of one setting that is followed at a rate."""
+    def loads_near(self, rate: float) -> tuple[int, int, float]:
+        """The places in `LOADS` between which a rate is, and its share of the way, as waits grow."""
         load = min(rate / float(self.fastest), LOADS[-1])
         place = min(max(int(np.searchsorted(LOADS, load, "right")) - 1, 0), len(LOADS) - 2)
-        own, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))  # as waits grow
-        part = max((own - before) / (behind - before), 0.0)
-        low, high = (_known_at_load(self, turns, n) for n in (place, place + 1))
-        return np.asarray(low + part * (high - low))
+        own, before, behind = (share / (1 - share) for share in (load, *LOADS[place : place + 2]))
+        return place, place + 1, max((own - before) / (behind - before), 0.0)
 
-    def with_users(self, everyone: float) -> Array:
-        """`figures` of a server of one setting that is followed with so many users."""
+    def users_near(self, everyone: float) -> tuple[int, int, float]:
+        """The numbers of users of the ranks that run every step together, between which so many of all are, and their
+        share of the way."""
         ranks = int(self.asked.layout.in_step)
         mine = max(1.0, everyone / int(self.groups) * ranks)
         low, high = neighbouring_users(mine, ranks, self._certain)
+        return low, high, (mine - low) / (high - low) if high > low else 0.0
+
+    def at_load(self, rate: float, turns: int) -> Array:
+        """`figures` of a server of one setting that is followed at a rate."""
+        low, high, part = self.loads_near(rate)
+        known = self.known(turns, (low, high))
+        return np.asarray(known[low] + part * (known[high] - known[low]))
+
+    def with_users(self, everyone: float) -> Array:
+        """`figures` of a server of one setting that is followed with so many users."""
+        low, high, part = self.users_near(everyone)
+        self.known(0, (low, high) if part > 0 else (low,))
         figures = self._settled(low)
-        if high > low and mine > low:
-            figures = figures + (mine - low) / (high - low) * (self._settled(high) - figures)
+        if part > 0:
+            figures = figures + part * (self._settled(high) - figures)
         return np.asarray(figures)
+
+    def known(self, turns: int, loads: Collection[int]) -> Mapping[int, Array]:
+        """`figures` of a server of one setting at places in `LOADS`, or with so many users of the ranks that run every
+        step together where `turns` is 0. All that are not known yet are followed at once."""
+        known = _known_figures(self, turns)
+        wanted = set(loads) if turns else {min(users, self._most_users) for users in loads}
+        if left := sorted(wanted - known.keys()):
+            group = self.group(max(turns, 1))
+            samples = (self._at_place(group, n, turns) if turns else self._of_users(group, n) for n in left)
+            for n, seen in zip(left, group.followed(samples), strict=True):
+                known[n] = self.figures(seen, 0 if turns else n // min(n, group.ranks))
+        return known
+
+    def _at_place(self, group: RankGroup, place: int, turns: int) -> Sample:
+        """Requests of a rank group at one of `LOADS`."""
+        rate = LOADS[place] * float(self.fastest)
+        means = self.open_loop(rate, turns).answer()
+        mine = rate / int(self.groups)
+        decoding = mine * float(self.steps * means.following)
+        return group.at_rate(rate * turns, LOADS[place], decoding + mine * float(means.ttft), decoding)
+
+    def _of_users(self, group: RankGroup, users: int) -> Sample:
+        """Requests of so many users of a rank group."""
+        return group.of_users(users, *self.circulating(users * int(self.groups) / group.ranks))
 
     def _settled(self, users: int) -> Array:
         """`figures` with so many users of the ranks that run every step together.
@@ -623,8 +670,8 @@ class Server:
         prompts on, these are full. More users only wait: the rate stays, and by Little's law waits are that much
         longer.
         """
-        most = neighbouring_users(QUEUED * self._filling, int(self.asked.layout.in_step), self._certain)[1]
-        figures = _known_with_users(self, min(users, most))
+        most = self._most_users
+        figures = self.known(0, (users,))[min(users, most)]
         if users < most:
             return figures
         ttft, tpot, longer, *tails = figures
@@ -632,6 +679,11 @@ class Server:
         later = (users / most - 1) * round_s
         first, following, whole = np.array(tails).reshape(3, -1)
         return np.array([ttft + later, tpot, longer, *(first + later), *following, *(whole + later)])
+
+    @cached_property
+    def _most_users(self) -> int:
+        """Users of the ranks that run every step together who are followed at most."""
+        return neighbouring_users(QUEUED * self._filling, int(self.asked.layout.in_step), self._certain)[1]
 
     @cached_property
     def _filling(self) -> int:
@@ -871,21 +923,10 @@ class Server:
         )  # fmt: skip
 
 
-@remembered(1024)
-def _known_at_load(server: Server, turns: int, place: int) -> Array:
-    """`Server.figures` at one of the loads, cached."""
-    rate = LOADS[place] * float(server.fastest)
-    means = server.open_loop(rate, turns).answer()
-    present = rate * float(means.ttft + server.steps * means.following) / int(server.groups)
-    return server.figures(server.group(turns).at_rate(rate * turns, LOADS[place], present))
-
-
-@remembered(1024)
-def _known_with_users(server: Server, users: int) -> Array:
-    """`Server.figures` with so many users of the ranks that run every step together, cached."""
-    several = users * int(server.groups) / int(server.asked.layout.in_step)
-    ranks = min(users, int(server.asked.layout.in_step))
-    return server.figures(server.group().of_users(users, *server.circulating(several)), users // ranks)
+@remembered(256)
+def _known_figures(server: Server, turns: int) -> dict[int, Array]:
+    """What `Server.known` has followed before."""
+    return {}
 
 
 @remembered(64)
