@@ -6,15 +6,18 @@ For each run, or those whose paper or label has the word: whether its layout is 
 its stack, whether it fits, the seconds that are predicted for it and for the best of the search. Where the best is
 faster by more than a tenth: what it exploits, one after the other, with the seconds after each. Where the run does not
 fit: its fullest rank by bytes. Formats, loss, attention and overlap are the run's; layout, micro-batch, schedule and
-recomputation are free. Seconds of a step: as published, or from the TFLOP/s a chip and the paper's own formula for the
-FLOPs of a step. At the end: how many are within a tenth, and what saves most in the others.
+recomputation are free. Then the plan that is best with what the run's stack had: its ZeRO stage, recomputation and
+context parallelism, and sequence parallelism where the run has it. Megatron-LM has sequence parallelism since 2022
+(arXiv:2205.05198) and context parallelism since 2024, after most of these runs. Seconds of a step: as published, or
+from the TFLOP/s a chip and the paper's own formula for the FLOPs of a step. At the end: how many are within a tenth of
+the best, and of the best with what their stacks had, and what saves most in the others.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
@@ -22,6 +25,7 @@ from typing import Any
 
 import roofline as rl
 from roofline.declared.errors import InputError
+from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.model.load import catalog_config
 
@@ -133,6 +137,10 @@ def _megatron_turing() -> Iterator[PublishedRun]:
         )  # fmt: skip
 
 
+OWN_SHARDS = replace(engine_named("megatron"), staged_zeros=(0, 1, 2))
+"""Megatron-LM, but with FSDP's shares of gradients beside pipeline stages, as Llama 3 had (arXiv:2407.21783 §3.3.2)."""
+
+
 def _llama() -> Iterator[PublishedRun]:
     config = {**catalog_config("meta-llama/Llama-3.1-405B"), "max_position_embeddings": 2**20}
     model = rl.load(config)
@@ -140,7 +148,7 @@ def _llama() -> Iterator[PublishedRun]:
         flops = rl.analyze(model, rl.training(1, tokens)).flops * batch
         yield PublishedRun(
             "Llama-3", f"405B, {tokens} tokens on {chips}", flops / (1e12 * tflops * chips), model, batch, tokens,
-            {"engine": "megatron", "on": "llama-3-24k", "layout": layout, "schedule": "interleaved",
+            {"engine": OWN_SHARDS, "on": "llama-3-24k", "layout": layout, "schedule": "interleaved",
              "overlap": "dp,pp"},
             "its cluster's pods; eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half",
         )  # fmt: skip
@@ -270,13 +278,13 @@ class Ranked:
     """A run among the plans of the search: its estimate, the best plan, plans, and how many of them are faster.
 
     `there`: whether its layout, micro-batch, schedule and recomputation are one of the plans. `unlike`: settings of it
-    that no plan has. `alike`: the best of the plans with its ZeRO stage and recomputation, if any.
+    that no plan has. `alike`: the best of the plans with what its stack had, if any, as text and seconds.
     """
 
     run: PublishedRun
     theirs: Any
     best: Any
-    alike: Any
+    alike: tuple[str, float] | None
     plans: int
     faster: int
     there: bool
@@ -286,6 +294,11 @@ class Ranked:
     def gap(self) -> float:
         """Share by which the best is faster."""
         return float(self.theirs.time) / float(self.best.seconds) - 1
+
+    @property
+    def own_gap(self) -> float:
+        """Share by which the best with what its stack had is faster; 0 where there is none."""
+        return float(self.theirs.time) / self.alike[1] - 1 if self.alike else 0.0
 
     @property
     def exploits(self) -> tuple[Exploit, ...]:
@@ -321,7 +334,8 @@ class Ranked:
         own = f"{e.deployment.layout.text()}, mb {e.step.micro_batch}, {e.schedule}, {e.recompute}"
         times = f"{float(e.time):.2f} s, best {b.seconds:.2f} ({100 * self.gap:+.0f} %)"
         if self.alike:
-            times += f", with its ZeRO stage and recomputation {self.alike.seconds:.2f} ({_plan(self.alike)})"
+            text, seconds = self.alike
+            times += f", with what its stack had {seconds:.2f} ({text})"
         place = f"{self.faster:,} of {self.plans:,} faster{words}{other}"
         return f"{self.run.paper}, {self.run.label}: {own}: {times}, {place}"
 
@@ -348,10 +362,35 @@ def ranked(run: PublishedRun) -> Ranked | str:
     faster = sum(p.seconds < float(e.time) * (1 - 1e-9) for p in s.plans)
     own = _bare(e.deployment.layout.text(), e.step.micro_batch, e.schedule, e.recompute)
     there = own in {_bare(p.layout, p.micro_batch, p.schedule, p.recompute) for p in s.plans}
-    alike = (p for p in s.plans if p.spread.zero == e.deployment.layout.zero and p.recompute == e.recompute)
+    had = e.deployment.layout
+    alike = [p for p in s.plans if (p.spread.zero, p.spread.cp) == (had.zero, had.cp) and _again(p) == _again(e)]
     own_settings, known = _settings(e.deployment.layout, e), [_settings(p.spread, p) for p in s.plans]
     unlike = tuple(f"{name}={value}" for name, value in own_settings.items() if all(k[name] != value for k in known))
-    return Ranked(run, e, s.plans[0], next(alike, None), len(s.plans), faster, there, unlike)
+    return Ranked(run, e, s.plans[0], _had(run, e, alike[:LOOKED_AT]), len(s.plans), faster, there, unlike)
+
+
+LOOKED_AT = 16
+"""Plans with a run's ZeRO stage and recomputation that are timed without sequence parallelism where it had none."""
+
+
+def _had(run: PublishedRun, theirs: Any, plans: Sequence[Any]) -> tuple[str, float] | None:
+    """The fastest of plans, without sequence parallelism where the run had none: its text and seconds."""
+    own = theirs.deployment.layout
+    if own.sp or own.tp == 1 or not plans:
+        return (_plan(plans[0]), float(plans[0].seconds)) if plans else None
+    kept = {name: value for name, value in run.settings.items() if name not in CHOSEN}
+    timed = []
+    for p in plans:
+        again = {"recompute": p.estimate.step.recompute, "schedule": p.schedule, "micro_batch": p.micro_batch}
+        layout = replace(p.spread, sp=False)
+        e = rl.train(run.model, batch=run.batch, tokens=run.tokens, layout=layout, **kept, **again)
+        if e.fits:
+            timed.append((_plan(p).replace(", sp", ""), float(e.time)))
+    return min(timed, key=lambda one: one[1], default=None)
+
+
+def _again(of: Any) -> str:
+    return str(of.recompute).strip(",")
 
 
 def _settings(layout: Any, of: Any) -> dict[str, Any]:
@@ -363,7 +402,7 @@ def _settings(layout: Any, of: Any) -> dict[str, Any]:
 
 def _bare(layout: str, micro_batch: int, schedule: str, again: str) -> tuple[str, int, str, str]:
     """A plan without sequence parallelism, which the search always has."""
-    return layout.replace(", sp", ""), micro_batch, schedule, again
+    return layout.replace(", sp", ""), micro_batch, schedule, again.rstrip(",")
 
 
 def main(word: str = "") -> None:
@@ -377,7 +416,9 @@ def main(word: str = "") -> None:
     causes = Counter(place.most for place in places if place.gap > NEAR)
     far = ", ".join(f"{kind} {number}" for kind, number in causes.most_common())
     larger = sum(not place.theirs.fits for place in places)
-    print(f"{len(places)} runs: {sum(p.gap <= NEAR for p in places)} within a tenth of the best, {larger} do not fit")
+    near, own = (sum(gap(p) <= NEAR for p in places) for gap in (lambda p: p.gap, lambda p: p.own_gap))
+    print(f"{len(places)} runs: {near} within a tenth of the best, {own} of the best with what their stacks had")
+    print(f"{larger} do not fit; {sum(p.there for p in places)} layouts are among the plans")
     print(f"what saves most in the others: {far}")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import roofline as rl
 from folded import by_day
-from roofline.training.layouts.degrees import chunk_numbers
+from roofline.training.layouts.degrees import chunk_numbers, degree_points
 from roofline.whatif.search.training_search import search_training
 
 SMALL = {
@@ -349,6 +349,25 @@ def test_pieces_of_points_change_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     pieces = search_training(MODEL, **asked)
     assert (pieces.considered, pieces.left_out) == (whole.considered, whole.left_out)
     assert sorted((p.seconds, p.bytes) for p in pieces.plans) == sorted((p.seconds, p.bytes) for p in whole.plans)
+
+
+def test_tensor_parallelism_divides_the_chips_of_a_node_that_are_used() -> None:
+    """64 of a rack's 72 chips take 16 and 32 ranks, all 72 take 8; two pods of 4,096 that have 3,072 chips each take
+    PaLM's 12 (arXiv:2204.02311 §4)."""
+
+    def degrees(model: rl.Model, on: str, ranks: int, pp: int) -> set[int]:
+        return set(degree_points(model, on, [ranks], pp, (18432, 4096), [1]).tp.tolist())
+
+    llama = rl.load("meta-llama/Llama-3.1-8B")
+    assert degrees(llama, "1xgb200-nvl72", 72, 1) == {1, 2, 4, 8}
+    assert degrees(llama, "1xgb200-nvl72", 64, 1) == degrees(llama, "1xgb200-nvl72", 32, 2) == {1, 2, 4, 8, 16, 32}
+    wide = {"model_type": "cohere", "num_attention_heads": 48, "num_key_value_heads": 1, "head_dim": 256}
+    palm = rl.load({
+        **wide, "hidden_size": 18432, "intermediate_size": 73728, "num_hidden_layers": 118, "vocab_size": 256000,
+        "tie_word_embeddings": True, "max_position_embeddings": 2048, "dtype": "bfloat16",
+    })  # fmt: skip
+    assert 12 in degrees(palm, "2xtpu-v4-pod", 6144, 1)
+    assert 12 not in degrees(palm, "2xtpu-v4-pod", 8192, 1)
 
 
 def test_the_best_plan_is_handed_over(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,10 @@ class Candidates:
         """Pipeline stages, a recipe, at most `PIECE` points and their ZeRO stages, few pipeline stages first."""
         stages = stage_numbers(self.model, max(self.sizes))
         ranks = [[n // pp for n in self.sizes if n % pp == 0] for pp in stages]
-        every = [degree_points(self.model, self.on, some, self.work, self.micros) for some in ranks]
+        every = [
+            degree_points(self.model, self.on, some, pp, self.work, self.micros)
+            for pp, some in zip(stages, ranks, strict=True)
+        ]
         for pp, divided in zip(stages, with_micro_batches(every), strict=True):
             for recipe, (points, zeros) in product(self.recipes, self.sharings(pp, divided)):
                 for start in range(0, len(points), PIECE):

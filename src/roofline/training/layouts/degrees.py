@@ -117,18 +117,23 @@ def chunk_numbers(model: Model, pp: int) -> list[int]:
 
 
 def degree_points(
-    model: Model, on: Machine, ranks: Sequence[int], work: tuple[int, int], micros: Sequence[int]
+    model: Model, on: Machine, ranks: Sequence[int], pp: int, work: tuple[int, int], micros: Sequence[int]
 ) -> DegreePoints:
     """Every tp, cp, dp, ep and micro-batch of `micros` that divides, for these numbers of ranks per stage.
+
+    tp divides the chips of a node, or those of it that are used where the chips are spread evenly over nodes.
 
     Where experts are divided among ranks they may be cut by tensor parallelism besides.
     """
     batch, tokens = work
     experts = [x.experts for x, _ in model.modules() if isinstance(x, Experts)]
-    degrees = sorted(tensor_degrees(model, node_size(cluster_named(on))))
+    node = node_size(cluster_named(on))
     rows = []
     for n in ranks:
-        for tp in (d for d in degrees if n % d == 0):
+        nodes = -(-n * pp // node)
+        used = n * pp // nodes if n * pp % nodes == 0 else node
+        degrees = {*tensor_degrees(model, node), *tensor_degrees(model, used)}
+        for tp in sorted(d for d in degrees if n % d == 0):
             for cp in (d for d in _powers(n // tp) if n // tp % d == 0 and tokens % d == 0):
                 dp = n // tp // cp
                 eps = [e for e in _divisors(n) if all(x % e == 0 for x in experts)] if experts else [1]
