@@ -25,6 +25,7 @@ import numpy as np
 import roofline as rl
 from machine_description import describe
 from roofline.inference.settings import setup
+from roofline.kernels.target import CALIBRATED
 from roofline.layout.layout import layout_named
 from roofline.serving.serve import server_of
 from roofline.serving.server import Server, answers_are_followed
@@ -77,7 +78,7 @@ def asked(given: dict[str, Any]) -> Server:
 def is_followed(given: dict[str, Any]) -> bool:
     """Whether requests of a server are followed at a rate."""
     load, layout = rl.Load(given["input"], given["output_tokens"]), layout_named(given["layout"])
-    return bool(answers_are_followed(load.output_tokens, layout.in_step, load, closed=False, drafts=False))
+    return bool(answers_are_followed(load.output_tokens, layout.in_step, load, False, drafts=False, law=CALIBRATED))
 
 
 def falls(given: dict[str, Any]) -> Iterator[Fall]:

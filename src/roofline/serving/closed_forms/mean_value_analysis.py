@@ -16,6 +16,7 @@ import numpy as np
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.bracketing import halved
 from roofline.declared.numbers.maths import Count
+from roofline.serving.closed_forms.batches import normal_share
 from roofline.serving.closed_forms.interpolation import interpolated
 from roofline.serving.closed_forms.queueing import NEARLY, ReplicaTimes, largest_of
 
@@ -33,8 +34,8 @@ class Circulation:
     """A closed loop at one load: `rate` in requests per second, and seconds of each request.
 
     `waits`: until a step that it can join; `inside`: while it holds a place; `step`: for each of its decode steps.
-    `load`: prompts over the most that steps can take. `once`: by how much all decode steps of a request together take
-    longer because of the prompts right behind its own, however many these steps are; part of `step`.
+    `load`: prompts over the most that steps can take. `own`: as `step`, averaged over requests, each with the mean of
+    its own steps; the prompts right behind a request's own delay it by as much however many these steps are.
     """
 
     rate: Array
@@ -42,7 +43,7 @@ class Circulation:
     inside: Array
     step: Array
     load: Array
-    once: Array
+    own: Array
 
 
 def either(first: Array, one: Circulation, other: Circulation) -> Circulation:
@@ -56,7 +57,8 @@ class ClosedLoop:
     """A replica with `users` users, whose requests take `more` decode steps after their prompt.
 
     `late`: seconds that a user is away after each answer. `company`: other ranks with users that run every step in lock
-    step with this one.
+    step with this one. `weight`: of a delay common to all requests in the mean over requests, relative to 1/more; short
+    answers weigh most.
     """
 
     table: ReplicaTimes
@@ -64,6 +66,7 @@ class ClosedLoop:
     more: Array
     late: Array
     company: Array
+    weight: Array
 
     def answer(self) -> Circulation:
         """The loop at the largest load that needs no more users and no more places than there are.
@@ -164,7 +167,8 @@ class ClosedLoop:
         The number of others' prompts is binomial. Prompts beyond a step's room wait for their turn, as in an M/D/1
         queue of the other users' prompts, less where a step takes several (Sakasegawa 1977). Without decode steps a
         prompt that finds nobody starts at once, and a share of the steps has no queue before it. Prompts still queued
-        when a request finishes its prefill slow down its decode steps, as long as these last.
+        when a request finishes its prefill slow down its decode steps, by no more than if all of these were full. For
+        lognormal answers E[n]·E[1/n] = e^(σ²), which is the weight of short ones.
         """
         t, more = self.table, self.more
         met = begun * self.others
@@ -196,15 +200,21 @@ class ClosedLoop:
         full = t.with_prompts(np.where(t.chunks > 1, 1.0, batch), beside if t.mixes else np.zeros_like(beside))
         step = (1 - share) * plain + share * full
         behind = queued * met / 2 * np.minimum(more, turns) ** 2 * np.maximum(full - plain, 0.0)
-        behind = np.where(np.asarray(more) > 0, np.minimum(behind, more * np.maximum(full - step, 0.0)), 0.0)
-        once = behind * np.maximum(1 - turns / np.maximum(more, 1e-12), 0.0)  # fewer steps meet fewer
+        behind = np.where(np.asarray(more) > 0, behind, 0.0)
+        steps, gap, square = np.maximum(more, 1e-12), np.maximum(full - step, 0.0), np.log(np.maximum(self.weight, 1))
+        common = np.maximum(1 - turns / steps, 0.0)  # fewer steps meet fewer
+        own_behind = common * lesser(behind * self.weight / steps, gap, square)
+        behind = gap * lesser(steps, behind / np.maximum(gap, 1e-300), square)
+        own_behind = own_behind + (1 - common) * behind / steps
         after = more * step + behind
         inside = wait * np.where(met > 0, full, 0.0) + t.chunks * own + after
         rate = begun * (wait + t.chunks + more) / inside
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
-        following = np.where(np.asarray(more) > 0, after / np.maximum(more, 1e-12), t.alone[1])
-        return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full), once)
+        following, mine = (
+            np.where(np.asarray(more) > 0, each, t.alone[1]) for each in (after / steps, step + own_behind)
+        )
+        return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full), mine)
 
     def _slowest(self, begun: Array, share: Array) -> Array:
         """Prompts on the slowest of ranks in lock step, if any has some; `begun` start on each per step on average."""
@@ -272,8 +282,9 @@ class ClosedLoop:
             behind = each * away * -np.expm1(-(before + behind) / np.maximum(self.late, 1e-9))
         between = met * step / (1 - busy) * each
         after = more * step + np.maximum(more - 1, 0.0) * between + behind
-        once = behind - np.minimum(more, 1.0) * between
-        return Circulation(rate, waits, wait + own + after, after / np.maximum(more, 1e-12), rate * turn, once)
+        once, following = behind - np.minimum(more, 1.0) * between, after / np.maximum(more, 1e-12)
+        mine = np.maximum(following + (self.weight - 1) * once / np.maximum(more, 1e-12), 0.0)
+        return Circulation(rate, waits, wait + own + after, following, rate * turn, mine)
 
     # -- whoever comes ---------------------------------------------------------------------------------------------
     def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:
@@ -303,6 +314,16 @@ class ClosedLoop:
         """Mean seconds left of the step under way, whose mean and mean square are given. It began with the last answer,
         or at a random time where more than one has passed since. A user who is never away arrives between two steps."""
         return np.where(np.asarray(self.late) > 0, np.maximum(mean - self.late, uneven / mean / 2), 0.0)
+
+
+def lesser(mean: Array, limit: Array, square: Array) -> Array:
+    """Mean of the lesser of a lognormal number of this mean and a limit, where σ² = `square` of its logarithm.
+
+    E min(X, b) = m·Φ(z − σ/2) + b·Φ(−z − σ/2), with z = ln(b/m)/σ.
+    """
+    deviation = np.sqrt(np.maximum(square, 1e-6))
+    z = np.log(np.maximum(limit, 1e-300) / np.maximum(mean, 1e-300)) / deviation
+    return np.asarray(mean * normal_share(z - deviation / 2) + limit * normal_share(-z - deviation / 2))
 
 
 def fullest(mean: Array, ranks: Array) -> Array:
@@ -357,7 +378,7 @@ def closed_loop(
     `highest_rate`, where it is known. Where all steps or places are full, the rate is the highest one. Where preemption
     lowers that below what the steps allow, these are longer in proportion.
     """
-    loop = _loop(table, users, more, late, company)
+    loop = _loop(table, users, more, late, company, weight)
     around = loop.answer()
     most = highest_rate(table, more, late, company) if most is None else most
     there = around.rate * (loop.late + around.waits + around.inside)
@@ -368,8 +389,7 @@ def closed_loop(
     before = loop.late + around.waits + around.inside - loop.more * around.step
     most_step = np.maximum(loop.users / rate - before, 0.0) / np.maximum(loop.more, 1e-12)
     step = np.where(loop.more > 0, np.minimum(around.step, most_step), around.step)
-    each = np.maximum(loop.more * around.step, 1e-300)
-    own = np.where(loop.more > 0, step * np.maximum(1 + (np.asarray(weight) - 1) * around.once / each, 0.0), step)
+    own = step * np.where(loop.more > 0, around.own / np.maximum(around.step, 1e-300), 1.0)
     return rate / slower, step * slower, own * slower
 
 
@@ -410,11 +430,13 @@ def highest_rate(table: ReplicaTimes, more: Array, late: Count, company: Count) 
     return np.where(np.asarray(more) > 0, most, shared.answer().rate if np.any(np.asarray(more) == 0) else most)
 
 
-def _loop(table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count) -> ClosedLoop:
-    users, more, late, company = (np.asarray(v, dtype=float) for v in (users, more, late, company))
+def _loop(
+    table: ReplicaTimes, users: Array, more: Array, late: Count, company: Count, weight: Count = 1.0
+) -> ClosedLoop:
+    users, more, late, company, weight = (np.asarray(v, dtype=float) for v in (users, more, late, company, weight))
     if table.pieces is not None:
         prompt = table.chunks * table.mixed[0, 0]
         others = late + more * table.alone[1]
         busy = np.where(np.isinf(users), 1.0, np.minimum(users * prompt / (prompt + others), 1.0))
         table = table.in_step(1 + company * busy)
-    return ClosedLoop(table, users, more, late, company)
+    return ClosedLoop(table, users, more, late, company, weight)

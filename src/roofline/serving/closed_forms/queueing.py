@@ -14,6 +14,7 @@ import numpy as np
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.bracketing import halved
 from roofline.serving.closed_forms.batches import (
+    excess,
     normal_excess,
     poisson_shares,
     solved,
@@ -49,6 +50,9 @@ HALVED = 8
 """Halvings of the bracket in which the prompts of a step are found."""
 ITERATED = 8
 """Rounds in which the ranks that compute prompts are found."""
+
+LATER = 5
+"""Requests that follow one and are counted one by one where gaps are less uneven than exponential ones."""
 
 CROWD = 16.0
 """Decode steps of a request at which half of a long queue of prompts runs beside more decodes than the mean number."""
@@ -748,6 +752,22 @@ class Open:
         next_one = np.exp(-np.log1p(self.uneven / mean) / self.uneven)
         return np.asarray(next_one / (1 - next_one) / mean)
 
+    def _within(self, seconds: Array) -> Array:
+        """As `_coming`, where the time is exactly so many seconds, or as random as lengths of prompts make it.
+
+        R·λ·t of all R replicas' requests arrive on average, and j of this one's where at least R·j do. Of a long time
+        the number is λ·t − (1 − 1/R)/2 (Cox, Renewal Theory, §4.2).
+        """
+        if np.all(self.uneven >= 1):
+            return np.ones_like(seconds + self.rate)
+        mean, turns = np.maximum(self.rate * seconds, 1e-3), 1 / self.uneven
+        several = turns * np.arange(1.0, LATER + 1).reshape(-1, *(1 for _ in mean.shape[1:])) + 0 * mean[:1]
+        before, upto = (excess((mean * turns)[:, np.newaxis], n[np.newaxis]) for n in (several - 1, several))
+        sure = (before - upto).sum(axis=1)
+        sure = np.where(mean < LATER - 1, sure, mean - (1 - self.uneven) / 2)
+        part = np.minimum(np.asarray(self.varied), 1.0)
+        return np.asarray((1 - part) * sure / mean + part * self._coming(seconds))
+
     def _behind(self, seconds: Array) -> Array:
         """Factor on the prompts that follow a request's own within `seconds`, and on those that follow these in turn,
         for gaps less uneven than exponential ones."""
@@ -838,13 +858,15 @@ class Open:
 
         numbers = spread_points(np.maximum(room + 0 * rate, 1.0))
         seconds = step(numbers)
-        means = rate * np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
-        calm = np.exp(-rate * plain * more)
+        every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
+        means, coming = rate * every, self._within(every)
         sooner = np.asarray(t.ahead & (more == 0))
-        taken = np.zeros_like(calm)
-        for _ in range(3 if sooner.any() else 1):
-            chance = poisson_shares(means * (1 - taken), numbers)
+        taken, fewer, often = np.zeros_like(plain + rate), np.ones_like(means), np.ones_like(plain + rate)
+        for _ in range(3 if sooner.any() or np.any(self.uneven < 1) else 1):
+            chance = poisson_shares(means * fewer * (1 - taken), numbers, self.uneven)
+            calm = np.exp(-rate * often * plain * more)
             none = np.where(more > 0, chance[0, 0], 0.0)
+            decode_steps = np.where(more > 0, (1 - calm) / np.maximum(1 - none, 1e-300), 0.0)
             after = (1 - calm) * chance[0, 1:] / np.maximum(1 - none, 1e-300)
             after[0] += calm
             among = chance[1:, 1:] + chance[1:, :1] * after
@@ -852,14 +874,19 @@ class Open:
             empty = (shares * chance[1:, 0]).sum(axis=0)
             stolen = empty * (1 - empty) / (rate * (shares * seconds).sum(axis=0))
             taken = np.where(sooner, np.minimum(stolen, 0.9), 0.0)
+            # a step that ends a lull follows close behind its prompts' arrival: with less uneven gaps fewer requests
+            # arrive during it, and more in lulls
+            fewer[1:] = 1 - empty * (1 - coming[1:])
+            lull = empty * (rate * often * decode_steps * plain + calm)
+            often = 1 / np.maximum(1 - (shares * means[1:] * (1 - fewer[1:])).sum(axis=0) / lull, 0.1)
+            fewer[0] = often
         quiet = np.where(sooner, empty, 1.0)
-        decode_steps = np.where(more > 0, (1 - calm) / np.maximum(1 - none, 1e-300), 0.0)
 
         def times(shares: Array) -> tuple[Array, Array, Array, Array]:
             """For each step with prompts: their number, its seconds, and the seconds of decode steps and of idling."""
             ends = (shares * chance[1:, 0]).sum(axis=0) * quiet
             prompts, busy = (shares * numbers).sum(axis=0), (shares * seconds).sum(axis=0)
-            return prompts, busy, ends * decode_steps * plain, ends * calm / rate
+            return prompts, busy, ends * decode_steps * plain, ends * calm / (rate * often)
 
         # prompts that find no room: as many more steps are full as it takes to serve all
         load = np.minimum(rate * (seconds / numbers).min(axis=0), NEARLY)
@@ -870,22 +897,28 @@ class Open:
         shares[-1] += full
         prompts, busy, decoding, nobody = times(shares)
         cycle = busy + decoding + nobody
-        idle, finds = nobody / cycle, shares * seconds / cycle
+        finds = shares * seconds / cycle * coming[1:]  # of those that came just before it
+        quieter = (1 - finds.sum(axis=0)) / np.maximum(decoding + nobody, 1e-300)
+        idle, calmly = nobody * quieter, decoding * quieter
         bound = np.where(more * room < t.decodes[-1], np.maximum(load, self.load), load)
         over = load ** np.sqrt(2 * (room + 1)) / (2 * (1 - bound)) * seconds[-1] / room
         varied = self._beside(self._varied, beside)
         over = over * (1 + varied / room) * np.sqrt(shares[-1] * seconds[-1] / busy)
 
-        own = step(1 + means)
+        # lengths make steps uneven, and long ones bring more prompts for those after, as numbers do in the chain
+        slope = np.clip(rate * (seconds[-1] - seconds[0]) / np.maximum(room - 1, 1e-9), 0.0, 0.9)
+        uneven = self._uneven_steps(varied, numbers) / (1 - slope**2)
+        beside_it = means * coming
+        beside_it[1:] *= 1 + uneven
+        own, alone = step(1 + beside_it), step(np.ones_like(room))
         # a request meets a step with prompts, a decode step or an idle replica: mean and variance of its TTFT in each
-        uneven, alone = self._uneven_steps(varied, numbers), step(np.ones_like(room))
         met, spread, by_length = time_left(seconds, uneven)
         met, decoded = met + own[1:], plain / 2 + own[0]
-        beside_own = (own[1:] - alone) ** 2 / np.maximum(means[1:], 1e-12)  # a Poisson number of prompts joins its step
-        spread = spread + beside_own
-        others_vary = own[1:] ** 2 * self._uneven_steps(varied, 1 + means[1:])
-        by_length = by_length + np.where(np.asarray(self.ranks) > 1, others_vary, beside_own * varied)
-        every = np.concatenate([plain[np.newaxis] + 0 * seconds[:1], seconds])
+        # a Poisson number of prompts joins its step
+        joined = (own[1:] - alone) ** 2 / np.maximum(beside_it[1:], 1e-12)
+        spread = spread + joined
+        others_vary = own[1:] ** 2 * self._uneven_steps(varied, 1 + beside_it[1:])
+        by_length = by_length + np.where(np.asarray(self.ranks) > 1, others_vary, joined * varied)
         if t.ahead:
             mean = (busy + decoding) / (1 + (shares * chance[1:, 0]).sum(axis=0) * quiet * decode_steps)
             free = chance[1:, 0]
@@ -894,26 +927,24 @@ class Open:
             met = met + np.where(more > 0, mean, direct * alone + (1 - direct) * others - own[1:])
             decoded = decoded + np.where(more > 0, mean, 0.0)
             following, squared = ((chance[1:] * each).sum(axis=1) for each in (every, every**2))
-            often = np.where(more > 0, 1.0, (1 - direct) * (1 - free))
-            spread = spread + often * (squared - following**2)
-            by_length = by_length + often * (chance[1:, 1:] * seconds**2 * uneven).sum(axis=1)
+            again = np.where(more > 0, 1.0, (1 - direct) * (1 - free))
+            spread = spread + again * (squared - following**2)
+            by_length = by_length + again * (chance[1:, 1:] * seconds**2 * uneven).sum(axis=1)
             spread = spread + np.where(more > 0, 0.0, direct * (1 - direct) * (others - alone) ** 2)
-        ttft = idle * self.cold + decoding / cycle * decoded + (finds * met).sum(axis=0)
+        ttft = idle * self.cold + calmly * decoded + (finds * met).sum(axis=0)
         spread = (
             idle * (self.cold - ttft) ** 2
-            + decoding / cycle * ((decoded - ttft) ** 2 + plain**2 / 12)
+            + calmly * ((decoded - ttft) ** 2 + plain**2 / 12)
             + (finds * ((met - ttft) ** 2 + spread)).sum(axis=0)
         )
         waits = np.clip(load ** (np.sqrt(2 * (room + 1)) - 1), 1e-9, 1.0)  # Sakasegawa 1977
         heavy = load * (seconds[-1] / room) ** 2 * ((1 + varied) ** 3 - 1) / (3 * (1 - bound))
         by_length = (finds * by_length).sum(axis=0) + heavy
-        # of waits for other prompts, what gaps leave that are less uneven than exponential ones
-        ttft = ttft + over
-        unhindered = idle * self.cold + (1 - idle) * (alone + plain * (0.5 + t.ahead))
         left = regularity(np.minimum(busy / cycle, NEARLY), self.uneven, varied)
-        ttft, over = unhindered + np.maximum(ttft - unhindered, 0.0) * left, over * left
-        variance = left * (spread + by_length) + over**2 * (2 / waits - 1)
-        moments = {"variance": variance, "by_length": left * by_length}
+        over = over * left
+        ttft = ttft + over
+        variance = spread + by_length + over**2 * (2 / waits - 1)
+        moments = {"variance": variance, "by_length": by_length}
         begins = shares * numbers / prompts
         if not t.mixes:
             after_own = np.maximum((begins * self.between.until).sum(axis=0), 0.0)
