@@ -46,7 +46,7 @@ def test_a_large_step_is_near_the_speed_of_light_on_every_generation(chip: Chip)
 
 
 def test_a_neuron_core_reads_at_half_of_its_bandwidth() -> None:
-    """Llama-2-70B on the 16 chips of a trn1.32xlarge: 140 GB at half of 13.1 TB/s and its collectives, 25.2 ms measured.
+    """Llama-2-70B on the 16 chips of a trn1.32xlarge: 140 GB at half of 13.1 TB/s and collectives, 25.2 ms measured.
 
     From AWS Neuron's page of Transformers NeuronX 2.18, one sequence of 128 and 128 tokens.
     """
