@@ -3,8 +3,8 @@
     python benchmarks/fit_untuned.py DIR [--values FILE]
 
 Rows: ML.ENERGY 3.0 (vLLM 0.11.1), Qwen3-235B-A22B in bf16 whose experts are shared out over its boards. The seconds of
-`untuned` are those of the least mean |log(predicted / measured)| of a grid. Printed beside them are median errors without
-and with them, of the rows of the fit and of other models in bf16, which take no part.
+`untuned` are those of the least mean |log(predicted / measured)| of a grid. Printed beside them are median errors
+without and with them, of the rows of the fit and of other models in bf16, which take no part.
 """
 
 from __future__ import annotations
