@@ -72,6 +72,7 @@ STEPS = (
     FitStep("hosts", "fit_engines.py", ("{folder}", "--only", "hosts", "--values", "{values}"), values=True),
     FitStep("slower", "fit_engines.py", ("{folder}", "--only", "slower", "--values", "{values}"), values=True),
     FitStep("servers", "fit_servers.py", ("{folder}", "--values", "{values}"), values=True),
+    FitStep("untuned", "fit_untuned.py", ("{folder}", "--values", "{values}"), values=True),
     FitStep("tpu", "fit_tpu.py", ("{folder}", "--write")),
     FitStep("neuron", "fit_neuron.py", ("{folder}", "--write")),
     FitStep("training", "fit_training.py", ("{folder}", "--values", "{values}"), values=True),

@@ -145,6 +145,21 @@ def test_products_of_cut_down_matrix_units_reach_what_was_published(chip: str, p
     assert low <= constants_for(chip_named(chip), "bf16", "matmul").record.compute <= high
 
 
+@pytest.mark.parametrize(("layout", "batch", "keys"), [("tp=8", 64, 0), ("tp=8,ep=8", 16, 64), ("tp=8,ep=8", 17, 32)])
+def test_experts_without_tuned_blocks_wait_for_each_step_of_their_loop(layout: str, batch: int, keys: int) -> None:
+    """Qwen3-235B: 94 layers with loops over 4,096 and 1,536; a rank of eight has 16 experts, and no tuned blocks."""
+    engine = engine_named("vllm@0.11.1")
+    times = [
+        rl.estimate(
+            "Qwen/Qwen3-235B-A22B", rl.decode(batch, 1000), on="8xh100-sxm", layout=layout, engine=e
+        ).span.expected
+        for e in (engine, dataclasses.replace(engine, untuned={}))
+    ]
+    steps = (4096 + 1536) / keys if keys else 0.0
+    assert times[0] - times[1] == pytest.approx(94 * steps * engine.untuned["bf16"]["hopper"])
+    assert not engine_named("vllm@0.12").untuned
+
+
 def test_picked_latents_by_hand() -> None:
     """Two tokens with 100 keys of 2,048 that they may pick, 16 heads in a tile of 64, 1,088 multiply-adds a pair."""
     roof = law.Roof(1e15, 1e12, 1e6, 100)

@@ -140,7 +140,7 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
     filled = padding_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
-    return whole * path.slower * share_of(op) + filled, constants.of_ranks(remote > 0)
+    return (whole * path.slower + waits_of(op, target)) * share_of(op) + filled, constants.of_ranks(remote > 0)
 
 
 def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
@@ -150,6 +150,23 @@ def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
     """
     rows = target.engine.filled(target.path(op).dtype)
     return where(op.m > 0, 2 * rows * op.experts * op.k * op.n, 0.0) if rows else 0.0
+
+
+BLOCKS = (64, 32)
+"""Keys that Triton's kernel of experts multiplies in a step of its loop without tuned blocks: where no more tokens
+enter than a rank has experts, and else (`get_default_config` in vllm/model_executor/layers/fused_moe/fused_moe.py)."""
+
+
+def waits_of(op: o.ExpertMatMul, target: Target) -> Count:
+    """Seconds that a fused layer takes longer without tuned blocks: its loops' steps one after another.
+
+    (hidden + inner)/keys steps of `untuned` seconds, where other ranks compute pairs of a token and an expert too.
+    """
+    seconds = target.engine.untuned.get(target.path(op).dtype, {}).get(target.chip.generation, 0.0)
+    if not seconds:
+        return 0.0
+    few, many = ((op.hidden + op.inner) / keys * seconds for keys in BLOCKS)
+    return where(op.tokens * op.top_k > op.m, where(op.tokens <= op.experts, few, many), 0.0)
 
 
 def share_of(op: o.ExpertMatMul) -> Count:
