@@ -217,10 +217,13 @@ def test_training_s_step_has_adapters_packs_and_stragglers_and_its_run_spare_nod
     page.open("training")
     cards = "[...document.querySelectorAll('#view .card')].map((card) => card.textContent)"
     step = page.sees(cards)
-    for name, value in (("Stragglers", "0.5:2"), ("Lora", "16"), ("Dora", "yes"), ("Lengths", "1024x4")):
+    for name, value in (("Stragglers", "0.5:2"), ("Lora", "16"), ("Dora", "yes"), ("Lengths", "1024x4"),
+                        ("Reference", "yes")):  # fmt: skip
         page.set_to(f"more-train{name}", value)
         assert page.sees(cards) != step, name
         step = page.sees(cards)
+    page.set_to("more-trainReference", "no")  # a search has no second model
+    page.sees(cards)
     page.set_to("more-trainAim", "days")
     row, days = "#view section [aria-label='Search for layouts'] tbody tr", []
     for nodes in (0, 1):

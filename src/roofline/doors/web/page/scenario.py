@@ -70,14 +70,17 @@ WHOLE = MappingProxyType({
 """Of inputs that a model reads as a whole: how many, how many a second, of what length, how often they are denoised."""
 TRAINING = MappingProxyType({
     "batch": "trainBatch", "tokens": "trainTokens", "lora": "trainRank", "dora": "trainMagnitudes",
-    "lengths": "trainPacked", "stragglers": "trainSlow",
+    "lengths": "trainPacked", "stragglers": "trainSlow", "optimizer": "trainBy", "teacher": "trainFrom",
+    "reference": "trainBeside", "context_length": "trainLongest",
 })  # fmt: skip
-"""Of a training step: its sequences and what is packed into each, what learns, and which chips are slower."""
+"""Of a training step: its sequences and what is packed into each, what learns, by which optimizer and from what second
+model, and which chips are slower."""
 RUN = MappingProxyType({
     "objective": "trainAim", "run_tokens": "trainRunTokens", "seconds": "searchSeconds", "spare_nodes": "trainSpares",
-    "repair_hours": "trainRepairs",
+    "repair_hours": "trainRepairs", "rampup_batch_size": "trainRampUp",
 })  # fmt: skip
-"""Of a search for layouts: what is best, the tokens of the whole run, its spare nodes, and the time to look."""
+"""Of a search for layouts: what is best, the tokens of the whole run, how its batch grows, its spare nodes, and the
+time to look."""
 DEMAND = MappingProxyType({
     "users": "demandUsers", "requests_a_day": "demandADay", "work": "work", "reading_speed": "reading",
     "tpot": "demandTpot",

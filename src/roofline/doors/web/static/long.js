@@ -10,7 +10,8 @@ import { between, decimals, localised, make, share, si, t, time, usd, whole } fr
 
 export async function training(node, s, signal, changed) {
   const fields = make("div", { class: "pair" }, number("trainBatch", t("sequences"), 1, 1e6, changed), number("trainTokens", t("tokenseach"), 1, 1e7, changed), number("sitePower", t("sitewatts"), 0, 1e12, changed),
-    number("trainLora", t("lora"), 0, 4096, changed), choice("trainDora", t("dora"), { no: t("no"), yes: t("yes") }, changed), words("trainLengths", t("packed"), "4096,512x8 · lognormal(1000,0.5)", changed), words("trainStragglers", t("stragglers"), "0.01:1.2", changed));
+    number("trainLora", t("lora"), 0, 4096, changed), choice("trainDora", t("dora"), { no: t("no"), yes: t("yes") }, changed), words("trainLengths", t("packed"), "4096,512x8 · lognormal(1000,0.5)", changed), words("trainStragglers", t("stragglers"), "0.01:1.2", changed),
+    words("trainOptimizer", t("optimizername"), "adamw · lion · muon · soap", changed), words("trainTeacher", t("teacher"), "Qwen/Qwen3-8B", changed), choice("trainReference", t("reference"), { no: t("no"), yes: t("yes") }, changed), number("trainContext", t("contextlength"), 0, 1e7, changed));
   const top = panel(t("training"), "", fields);
   if (!document.querySelector("#view #more-trainBatch")) node.replaceChildren(top);
   const e = await ask("train", asks.train(s), signal), [bar, plot] = pictured(t("terms"), [`${e.deployment.layout}: `, fitted(e.memory.fits)], "bars");
@@ -28,7 +29,7 @@ export async function training(node, s, signal, changed) {
       { name: t("daysofrun"), of: (r) => r.run_time, text: (v) => decimals(v / 86400, 1) }, { name: `USD ${t("ofrun")}`, of: (r) => r.usd, text: usd }, { name: `MWh ${t("ofrun")}`, of: (r) => r.energy, text: (v) => (v === null ? "–" : decimals(v / 3.6e9, 1)) }, { name: `tokens/s ${t("perchip")}`, of: (r) => r.goodput, text: whole },
     ], found.plans, { name: t("layouts") })];
   });
-  search.querySelector(".actions").before(make("div", { class: "pair" }, choice("trainAim", t("aim"), { time: t("aimtime"), cost: t("aimcost"), chips: t("aimchips"), days: t("aimdays"), dollars: t("aimdollars"), energy: t("aimenergy"), goodput: t("aimgoodput") }, changed), number("trainRun", t("trainrun"), 1, 1e6, changed), number("spareNodes", t("sparenodes"), 0, 1e6, changed), number("repairHours", t("repairhours"), 0, 1e4, changed), number("searchSeconds", t("searchseconds"), 1, 20, changed)));
+  search.querySelector(".actions").before(make("div", { class: "pair" }, choice("trainAim", t("aim"), { time: t("aimtime"), cost: t("aimcost"), chips: t("aimchips"), days: t("aimdays"), dollars: t("aimdollars"), energy: t("aimenergy"), goodput: t("aimgoodput") }, changed), number("trainRun", t("trainrun"), 1, 1e6, changed), words("trainGrowth", t("growth"), "192,16,9765625", changed), number("spareNodes", t("sparenodes"), 0, 1e6, changed), number("repairHours", t("repairhours"), 0, 1e4, changed), number("searchSeconds", t("searchseconds"), 1, 20, changed)));
   node.replaceChildren(top, ...(fits ? [] : [misfit(e.memory, ways)]), cardsOf(card(t("step"), time(e.time.expected), between(e.time)), card("MFU", share(e.mfu), `${t("bubble")} ${share(e.bubble)}`), card("tokens/s", whole(e.tokens_per_second), `${whole(e.tokens_per_second_per_chip)} ${t("perchip")}`), card(`USD ${t("pertrained")}`, usd(e.usd_per_million_tokens))),
     basis(e, e.recipe, `${t("recompute")}: ${e.recompute}`), bar, panel(t("stages"), "", stages), ...(fits ? [course] : []), search);
   bars.memoryBar(plot, e.memory);

@@ -4,7 +4,7 @@ export const form = JSON.parse(document.getElementById("form").textContent);
 export const MOST_SCENARIOS = 4;
 export const LONGEST_ADDRESS = 8000;
 const OWN = {
-  phase: "decode", encodeBatch: 1, encodeTokens: 512, encodeRate: 0, passes: 28, trainBatch: 64, trainTokens: 4096, trainAim: "time", trainRun: 1000, trainLora: 0, trainDora: "no", trainLengths: "", trainStragglers: "", spareNodes: 0, repairHours: 24, requests: 300, seed: 0, runsContext: 4096, searchSeconds: 20, sitePower: 0, launcher: "vllm", framework: "megatron",
+  phase: "decode", encodeBatch: 1, encodeTokens: 512, encodeRate: 0, passes: 28, trainBatch: 64, trainTokens: 4096, trainAim: "time", trainRun: 1000, trainLora: 0, trainDora: "no", trainLengths: "", trainStragglers: "", trainOptimizer: "", trainTeacher: "", trainReference: "no", trainContext: 0, trainGrowth: "", spareNodes: 0, repairHours: 24, requests: 300, seed: 0, runsContext: 4096, searchSeconds: 20, sitePower: 0, launcher: "vllm", framework: "megatron",
   demandBy: "users", users: 50, requestsADay: 100000, work: "chat", reads: "no",
 };
 const BLANK = { model: "", config: null, ...Object.fromEntries(Object.keys(form.settings).map((name) => [name, null])), ...form.usual, ...OWN };
@@ -83,6 +83,7 @@ function numbers(s) {
     model: s.config ?? s.model, prompt: s.input, in_flight: s.concurrency, powers: powers(s.concurrency), halfway: halfway(s), middle: middle(s), full: s.input + s.output_tokens,
     encodeInput: lengths.positions === null ? Math.min(s.encodeTokens, lengths.longest ?? s.encodeTokens) : null, encodeArrivals: s.encodeRate || null, siteWatts: s.sitePower || null, encodePasses: lengths.steps.includes("denoise") ? s.passes : null,
     trainRunTokens: s.trainRun * 1e9, trainRank: s.trainLora || null, trainMagnitudes: s.trainLora && s.trainDora === "yes" ? true : null, trainPacked: s.trainLengths || null, trainSlow: s.trainStragglers || null,
+    trainBy: s.trainOptimizer || null, trainFrom: s.trainTeacher || null, trainBeside: s.trainReference === "yes" ? true : null, trainLongest: s.trainContext || null, trainRampUp: s.trainGrowth || null,
     trainSpares: s.spareNodes || null, trainRepairs: s.spareNodes ? s.repairHours : null,
     swept: form.swept.filter((tokens) => !lengths.longest || tokens < lengths.longest),
     demandUsers: s.demandBy === "users" ? s.users : null, demandADay: s.demandBy === "users" ? null : s.requestsADay, reading: s.reads === "yes" || null, demandTpot: s.reads === "yes" ? null : given(s, "tpot"),
