@@ -11,7 +11,16 @@ import pytest
 
 import roofline as rl
 from pools_events import Plant, Run
-from roofline.serving.closed_forms.disaggregated_queue import Batches, Passage, Places, Tandem, balance, dealt, of_rank
+from roofline.serving.closed_forms.disaggregated_queue import (
+    Batches,
+    Passage,
+    Places,
+    Tandem,
+    balance,
+    dealt,
+    fullest_rank,
+    of_rank,
+)
 from roofline.serving.closed_forms.interpolation import interpolated
 
 
@@ -170,6 +179,20 @@ def test_ranks_in_step_are_one_group_whose_fullest_decides() -> None:
     assert of_rank(whole, every, 4.0) == pytest.approx(fullest)
     assert of_rank(np.array(32.0), every, 4.0) == 8
     assert of_rank(numbers, numbers, 1.0).tolist() == numbers.tolist()
+
+
+@pytest.mark.parametrize(("number", "ranks"), [(0.9, 8), (5.0, 4), (40.0, 8), (40.0, 16)])
+@pytest.mark.parametrize("answers", [0.16, 0.61, 1.0])
+def test_the_fullest_of_ranks_that_are_dealt_requests_in_turn(number: float, ranks: int, answers: float) -> None:
+    """Poisson arrivals, dealt out in turn, stay for lognormal times: the largest number on any rank, as simulated."""
+    random, square = np.random.default_rng(3), np.log1p(answers)
+    arrive = np.cumsum(random.exponential(1 / (number * ranks), 40_000))
+    leave = arrive + np.exp(random.normal(-square / 2, square**0.5, 40_000))
+    looks = random.uniform(20, arrive[-1] - 1, 400)
+    there = (arrive <= looks[:, np.newaxis]) & (leave > looks[:, np.newaxis])
+    fullest = np.stack([there[:, first::ranks].sum(axis=1) for first in range(ranks)]).max(axis=0).mean()
+    said = fullest_rank(np.array(number), np.array(float(ranks)), answers)
+    assert float(said) == pytest.approx(fullest, rel=0.08)
 
 
 def test_at_a_concurrency_lengths_vary_as_in_a_simulation() -> None:

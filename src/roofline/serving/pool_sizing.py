@@ -296,8 +296,11 @@ class Columns:
         first, then = pair.first.layout, pair.then.layout
         ranks, others = (flat(layout.in_step)[part] for layout in (first, then))
         batches, sequences = (
-            dealt(nodes[axes], seconds[axes], each)
-            for (nodes, seconds), each in ((self._batches, ranks), (self._steps, others))
+            dealt(nodes[axes], seconds[axes], each, vary)
+            for (nodes, seconds), each, vary in (
+                (self._batches, ranks, 0.0),
+                (self._steps, others, flat(pair.requests.answers_vary)[part]),
+            )
         )
         return Tandem(
             Batches(*batches, flat(first.pp)[part], ranks),

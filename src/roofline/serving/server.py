@@ -429,7 +429,7 @@ class Server:
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead,
             self.again(chunks * partly[-1, 0]), squared, self.requests.prompts_vary,
-            np.asarray(self.requests.answers_vary) == 0, pieces,
+            self.requests.answers_vary, pieces,
         )  # fmt: skip
 
     @cached_property

@@ -16,6 +16,7 @@ import numpy as np
 
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.bracketing import halved
+from roofline.serving.closed_forms.batches import normal_share
 from roofline.serving.closed_forms.interpolation import interpolated
 
 NEARLY = 1 - 1e-6
@@ -60,13 +61,36 @@ def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array
     return np.asarray(both / (1 + varied) * shrunk)
 
 
-def dealt(numbers: Array, seconds: Array, in_step: Array) -> tuple[Array, Array]:
+def fullest_rank(number: Array, ranks: Array | float, answers: Array | float) -> Array:
+    """Mean number of requests on the fullest of `ranks` that are dealt requests in turn, with `number` on average.
+
+    With equally long answers that is ⌈N/R⌉ of N, n + (R − 1)/2R on average, and N where that is less than one. Of those
+    whose lengths have the squared variation v = `answers`, a rank's number varies as that of a queue without waits
+    whose gaps have c² = 1/R, by n·(1 − (1 − 1/R)·w), with w = E min(T, T′)/E T of two answers (Whitt 1982). All ranks
+    together have a Poisson number, whose share n/R is common to them. For lognormal lengths w = 2·Φ(−√(ln(1 + v)/2)).
+    The largest of R normal numbers is (3/4)·ln(R)^0.78 deviations above the mean. Both excesses add by their squares.
+    """
+    rounded = np.minimum((1 - 1 / ranks) / 2, number * (ranks - 1))
+    return np.asarray(number + np.sqrt(rounded**2 + _spread(ranks, answers) ** 2 * number))
+
+
+def _spread(ranks: Array | float, answers: Array | float) -> Array:
+    """By how many roots of a rank's mean number the fullest one has more."""
+    apart = (1 - 1 / ranks) * (2 * normal_share(np.sqrt(np.log1p(answers) / 2)) - 1)
+    return np.asarray(0.75 * np.log(ranks) ** 0.78 * np.sqrt(np.maximum(apart, 0.0)))
+
+
+def dealt(numbers: Array, seconds: Array, in_step: Array, answers: Array | float = 0.0) -> tuple[Array, Array]:
     """The table of `in_step` ranks in lock step by the total over all of them, from the table of one rank.
 
-    Requests are dealt out in turn: the fullest rank has ⌈N/ranks⌉ of N, on average (N + (ranks − 1)/2)/ranks.
+    Requests are dealt out in turn: the fullest rank has ⌈N/ranks⌉ of N, on average (N + (ranks − 1)/2)/ranks, and as in
+    `fullest_rank` where the lengths of `answers` vary.
     """
     first = np.ones_like(numbers[:1] * in_step)
-    every = np.concatenate([first, numbers * in_step - (in_step - 1) / 2, numbers[-1:] * in_step])
+    spread = _spread(in_step, answers)
+    rounded = (1 - 1 / in_step) / 2
+    mean = numbers + spread**2 / 2 - np.sqrt(spread**2 * numbers + spread**4 / 4 + rounded**2)
+    every = np.concatenate([first, np.maximum(mean * in_step, 1.0), numbers[-1:] * in_step])
     return every, np.concatenate([seconds[:1], seconds, seconds[-1:]]) + np.zeros_like(every)
 
 

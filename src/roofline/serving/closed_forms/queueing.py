@@ -23,7 +23,7 @@ from roofline.serving.closed_forms.batches import (
     token_points,
     token_shares,
 )
-from roofline.serving.closed_forms.disaggregated_queue import regularity
+from roofline.serving.closed_forms.disaggregated_queue import fullest_rank, regularity
 from roofline.serving.closed_forms.interpolation import interpolated, neighbour, taken
 from roofline.serving.closed_forms.mixed_batches import Pieces
 
@@ -77,7 +77,7 @@ class ReplicaTimes:
     step full of one, from the smallest to the whole. `ahead`: asynchronous scheduling, which puts a step together while
     the one before runs. `again`: share of its prompt that a request recomputes where all places are always taken.
     `squared`: share of a prompt's seconds that grows with the square of its length. `lengths`: squared coefficient of
-    variation of prompt lengths. `alike`: whether all answers are equally long. `pieces`: the chunks of prompts, known
+    variation of prompt lengths, `answers` of answers, 0 where these are `alike`. `pieces`: the chunks of prompts, known
     where ranks run every step in lock step and a prompt takes several.
     """
 
@@ -94,7 +94,7 @@ class ReplicaTimes:
     again: Array | float = 0.0
     squared: Array | float = 0.0
     lengths: Array | float = 0.0
-    alike: Array | bool = False
+    answers: Array | float = 1.0
     pieces: Pieces | None = None
 
     def in_step(self, ranks: Array) -> ReplicaTimes:
@@ -117,6 +117,24 @@ class ReplicaTimes:
         chunks = np.where(several, np.maximum(each, 1 + 1e-6), self.chunks)
         per_step = np.where(several, 1 / chunks, self.per_step)
         return replace(self, mixed=mixed, partly=partly, chunks=chunks, per_step=per_step, pieces=None)
+
+    @property
+    def alike(self) -> Array:
+        """Whether all answers are equally long."""
+        return np.asarray(np.asarray(self.answers) == 0)
+
+    def fuller(self, ranks: Array) -> ReplicaTimes:
+        """The table by the decodes of one of `ranks` in lock step, with the steps of that which has most."""
+        number = np.minimum(fullest_rank(self.decodes, ranks, self.answers), self.decodes[-1])
+
+        def beside(values: Array) -> Array:
+            return np.where(self.decodes > 0, self.at(values, np.maximum(number, 1.0)), values)
+
+        mixed, partly = (
+            np.stack([beside(each) for each in values]) if self.mixes else values
+            for values in (self.mixed, self.partly)
+        )
+        return replace(self, alone=beside(self.alone), mixed=mixed, partly=partly)
 
     def varied(self, lengths: Array | float) -> Array:
         """Squared coefficient of variation of a prompt's seconds at each node, from that of the lengths.
@@ -353,10 +371,11 @@ class Open:
         the time, and others have some for 1 − (1 − ρ)^company of it. That goes on and off at random, so that a request
         which begins to decode meets more long steps at first than later (`meets`).
         """
-        company, t = np.asarray(self.company), self.table
+        company = np.asarray(self.company)
+        t = several = self.table.fuller(1 + company)
         busy = np.full(np.broadcast_shapes(np.shape(self.rate), t.chunks.shape), 0.5)
         for _ in range(ITERATED):
-            t = self.table.in_step(1 + company * busy)
+            t = several.in_step(1 + company * busy)
             busy = np.minimum(self.rate * t.chunks * np.maximum(t.mixed[0, 0], t.alone[1]), 1.0)
         long = np.maximum(t.mixed[0], t.alone)
         none = (1 - np.minimum(self.rate * t.chunks * long, 1.0)) ** company
@@ -377,7 +396,7 @@ class Open:
         do not mix, ranks without prompts decode beside those with some, whose own decodes wait.
         """
         ranks = 1 + np.asarray(self.company)
-        t = self.table.in_step(ranks)
+        t = self.table.fuller(ranks).in_step(ranks)
         numbers = t.prompts * ranks - (ranks - 1) / 2
         prompts = np.concatenate([np.ones_like(numbers[:1]), numbers, t.prompts[-1:] * ranks])
         mixed = np.concatenate([t.mixed[:1], t.mixed, t.mixed[-1:]])
