@@ -301,6 +301,7 @@ class Replications:
         )
         self.first, self.ends = np.full(len(self.ready), np.inf), np.zeros(len(self.ready), dtype=np.int64)
         self.clock = np.zeros(replications)
+        self.delay = np.repeat([float(s.requests.late.mean()) for s in self.samples], np.diff(self.begins))
         self.until = np.concatenate([s.until for s in self.samples])
         self.goal = np.repeat(
             [np.inf if s.these is None else 0.0 for s in self.samples], [m * ranks for m, *_ in shapes]
@@ -382,7 +383,7 @@ class Replications:
                 answered = answered + self._generated(served, whole)
                 served = whole
             if self.closed and answered.any():
-                self._send(answered, known)
+                self._send(answered)
                 ends = self._any(self.sent >= self.numbers)
                 self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
             enough = np.where(np.isinf(self.goal), (self.clock >= self.until).take(of), served >= self.goal)
@@ -562,29 +563,14 @@ class Replications:
             r, first = np.repeat(r, many), np.repeat(first, many) + within
         return r, first
 
-    def _send(self, answered: Array, known: Array) -> None:
-        """Let users whose request is answered send their next one, which the scheduler sees after its own delay."""
+    def _send(self, answered: Array) -> None:
+        """Let users whose request is answered send their next one, which the scheduler sees after the mean delay: in
+        this order, since whose prompt is longer is as random."""
         several = np.minimum(answered, self.numbers - self.sent)
         r, at = self._each(several, self.sent)
-        self.ready[at] = self.clock.take(self.of.take(r)) + self.late.take(at)
+        of = self.of.take(r)
+        self.ready[at] = self.clock.take(of) + self.delay.take(of)
         self.sent = self.sent + several
-        sooner = (self.ready.take(at) < self.ready.take(np.maximum(at - 1, 0))) & (at > (self.base + known).take(r))
-        if not sooner.any():
-            return
-        r = np.unique(r[sooner])  # whoever is seen sooner goes first
-        since = np.minimum(known[r], self.shape[2] - int((self.sent[r] - known[r]).max()))
-        there = since[:, np.newaxis] + np.arange(int((self.sent[r] - since).max()))
-        order = np.argsort(self.ready.take(self.base[r, np.newaxis] + there), axis=1, kind="stable")
-        moved = int((order != np.arange(there.shape[1])).any(axis=0).argmax())
-        since, there, order = since + moved, there[:, moved:], order[:, moved:] - moved
-        at = self.base[r, np.newaxis] + there
-        self.slots[:, at] = self.slots[:, np.take_along_axis(at, order, axis=1)]
-        first = (self.sums[r] + since)[:, np.newaxis]
-        sums = self.sums[r, np.newaxis] + there + 1
-        for total, each in ((self.upto, self.fresh), (self.attended, self.each), (self.held, self.taken)):
-            total[sums] = total[first] + np.cumsum(each[at], axis=1)
-        self.line[sums] = self.upto[sums] + self.apart * r[:, np.newaxis]
-        self.places[sums] = self.held[sums] + self.most * r[:, np.newaxis]
 
     def seen(self) -> list[RequestTimes]:
         """What the requests that count saw, of each load."""

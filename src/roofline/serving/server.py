@@ -643,7 +643,7 @@ class Server:
         """`figures` of a server of one setting at places in `LOADS`, or with so many users of the ranks that run every
         step together where `turns` is 0. All that are not known yet are followed at once."""
         known = _known_figures(self, turns)
-        wanted = set(loads) if turns else {min(users, self._most_users) for users in loads}
+        wanted = set(loads) if turns else set(map(self._followed_users, loads))
         if left := sorted(wanted - known.keys()):
             group = self.group(max(turns, 1))
             samples = (self._at_place(group, n, turns) if turns else self._of_users(group, n) for n in left)
@@ -670,15 +670,24 @@ class Server:
         prompts on, these are full. More users only wait: the rate stays, and by Little's law waits are that much
         longer.
         """
-        most = self._most_users
-        figures = self.known(0, (users,))[min(users, most)]
-        if users < most:
+        most = self._followed_users(users)
+        figures = self.known(0, (users,))[most]
+        if users <= most:
             return figures
         ttft, tpot, longer, *tails = figures
         round_s = float(self.asked.engine.before(self.input)) + ttft + (self.output - 1) * tpot * longer
         later = (users / most - 1) * round_s
         first, following, whole = np.array(tails).reshape(3, -1)
         return np.array([ttft + later, tpot, longer, *(first + later), *following, *(whole + later)])
+
+    def _followed_users(self, users: int) -> int:
+        """Users of the ranks that run every step together who are followed instead of so many: no more than
+        `_most_users`, which are more where half of these do not fill all steps."""
+        if self.asked.engine.mixes and users < int(self.places) * int(self.asked.layout.in_step):
+            few = users // QUEUED
+            if not few or not self._fills(few):
+                return users
+        return min(users, self._most_users)
 
     @cached_property
     def _most_users(self) -> int:
@@ -689,14 +698,16 @@ class Server:
     def _filling(self) -> int:
         """Users of the ranks that run every step together from which on the formula's rate is the highest, within a
         fifth; no more than their places, and as many as these where decodes wait for all prompts."""
-        ranks, most = int(self.asked.layout.in_step), float(self.fastest) * (1 - 1e-6)
-        each = int(self.groups) / ranks
-        few, many = 1, int(self.places) * ranks
+        few, many = 1, int(self.places) * int(self.asked.layout.in_step)
         while self.asked.engine.mixes and many > 1.2 * few + 1:
             middle = int(np.sqrt(few * many)) + 1
-            enough = float(self.with_users_in_no_order(middle * each)) >= most
-            few, many = (few, middle) if enough else (middle, many)
+            few, many = (few, middle) if self._fills(middle) else (middle, many)
         return many
+
+    def _fills(self, users: int) -> bool:
+        """Whether the formula's rate is the highest with so many users of the ranks that run every step together."""
+        everyone = users * int(self.groups) / int(self.asked.layout.in_step)
+        return float(self.with_users_in_no_order(everyone)) >= float(self.fastest) * (1 - 1e-6)
 
     def circulating(self, everyone: float) -> tuple[float, float]:
         """Seconds of a round of a closed loop, and requests of a rank that decode, by the formula."""

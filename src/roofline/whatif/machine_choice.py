@@ -30,9 +30,8 @@ from roofline.model.media.images import Images, ImageTokens
 from roofline.model.model import Model
 from roofline.whatif.answer import AnsweredSLO, why_no_plan
 from roofline.whatif.search.demand import Limits, UnderLimits
-from roofline.whatif.search.ranking import error_of
 from roofline.whatif.search.search import Choices, Ranking, Search, search
-from roofline.whatif.search.serving.plans import Planned, ServingPlan
+from roofline.whatif.search.serving.plans import Planned, ServingPlan, error_of
 
 RENTED = (
     "l4", "l40s", "rtx-4090", "rtx-pro-6000-server", "a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "mi300x",
@@ -245,7 +244,7 @@ def _row(
     name = _named(machine)
     if machine_chip(machine).link is None and not is_several(machine):
         choices = replace(choices, chips=1)  # how several would talk to each other is not known
-    ranking = Ranking(objective=_aim(choices))
+    ranking = Ranking(objective=_aim(choices), top=1)
     plans: Search = search(model, load, limits, choices=choices, ranking=ranking, images=images, bill=bill)
     plan = plans.recommended or plans.highest
     if plan is None:

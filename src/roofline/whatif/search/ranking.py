@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import hypot, inf
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from roofline.whatif.search.serving.followed import (
     may_be_followed,
     plan_order,
 )
-from roofline.whatif.search.serving.plans import ServingPlan, Site, simplicity
+from roofline.whatif.search.serving.plans import ServingPlan, Site, error_of, simplicity
 from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
 from roofline.whatif.search.serving.replicas import aggregated, lightest
 from roofline.whatif.search.serving.space import Looked, SiteSpace, all_looked
@@ -32,8 +32,6 @@ SURE, FEWER, FEWER_FOLLOWED = 0.9, 25, 5
 """Probability of keeping the limits that a recommended plan aims for, and how many smaller concurrencies are tried; of
 servers that are followed, fewer."""
 
-OFF = 0.2
-"""Relative error of the closed form's percentiles against those of a simulation."""
 ROOM, ROOM_OF_MOST, MOST_EASED = (1.15, 1.02, 1.05), (1.3, 1.3, 1.1), 5
 """Safety factors of a recommended plan: how much longer simulated TTFT, TPOT and latency may be than the closed form's,
 for means and for percentiles; and how many plans are tried.
@@ -44,17 +42,6 @@ LOOSER = 1.25
 """Times as long times by the formula as limits allow, with which a server that is followed is still looked at."""
 UNTIMED = Looked((), 0, 0, (("time", 1),), 0, None)
 """The outcome at a site, or a pair of sites, for which no time was left."""
-
-
-def error_of(plan: ServingPlan) -> float:
-    """The relative error of a plan's throughput: plans that are worse by at most this share may be as good.
-
-    It is the near end of the 80 % interval of TPOT: by how much steps may be shorter than expected. The far end is
-    wider, since more things slow a step down than speed it up, but these slow other plans too. The interval of TTFT is
-    mostly that of waits. Where limits apply to a share of requests, `OFF` is added as an independent error.
-    """
-    own = 1 - float(plan.tpot.low / plan.tpot.expected)
-    return own if plan.limits.share is None or not plan.limits.limits else hypot(own, OFF)
 
 
 def _use_with_room(plan: ServingPlan) -> float:

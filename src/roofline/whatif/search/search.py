@@ -43,14 +43,12 @@ from roofline.whatif.search.demand import Limits, UnderLimits
 from roofline.whatif.search.front import front_plans
 from roofline.whatif.search.limits import POWER, chips_within
 from roofline.whatif.search.ranking import (
-    MOST_EASED,
     NearestPlan,
-    error_of,
     nearest_plans,
     plans_to_look_at,
     ranked_plans,
 )
-from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site
+from roofline.whatif.search.serving.plans import PlanPlace, ServingPlan, Site, error_of
 from roofline.whatif.search.serving.space import Looked, SiteSpace
 
 KINDS = ("aggregated", "disaggregated")
@@ -257,7 +255,7 @@ def search(
     if counted is not None:
         counted(plans_to_look_at(space, demand, limits, kinds))
     aim = OBJECTIVES[objective]
-    ranked = ranked_plans(space, demand, limits, kinds, aim, again=max(ranking.top, MOST_EASED) + ranking.confirm)
+    ranked = ranked_plans(space, demand, limits, kinds, aim, again=ranking.top + ranking.confirm)
     if ranked.plans and aim.least(ranked.plans[0]) == inf:
         raise InputError("objective", objective, aim.needs)
     missed: tuple[ServingPlan, ...] = ()

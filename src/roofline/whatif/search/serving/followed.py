@@ -17,7 +17,7 @@ from roofline.kernels.target import mode_named
 from roofline.serving.replications import neighbouring_users
 from roofline.serving.server import SHORT, answers_are_followed
 from roofline.whatif.query.figures import Aim
-from roofline.whatif.search.serving.plans import Group, ServingPlan, simplicity
+from roofline.whatif.search.serving.plans import Group, ServingPlan, error_of, simplicity
 from roofline.whatif.search.serving.space import SiteSpace
 
 LOOKED = 8
@@ -26,6 +26,8 @@ MORE_PREFILLS = 2
 """Prefill replicas that are tried on top of those that are enough by the formula."""
 BETTER = 0.8
 """Share of the best plan's score, by the formula, from which a plan is looked at again: it may be the best."""
+FEW = 5
+"""Plans that are listed below which all that are within the error of the best are looked at again all the same."""
 PlanOrder: TypeAlias = tuple[float, ...]
 """A plan's place among others: its objective, its simplicity, and the probability of missing the limits."""
 
@@ -143,10 +145,14 @@ def followed_plans(space: SiteSpace, plans: Sequence[ServingPlan], aim: Aim, num
     among the first `number`, all that may be the best, and the first of each machine. Others are left out.
     """
     kept, ranks, machines = list[ServingPlan](), list[PlanOrder](), set[str]()
-    best, known = 0.0, set[tuple[Group, ...]]()
+    best, known, least = 0.0, set[tuple[Group, ...]](), BETTER
     for plan in plans:
         last = ranks[number - 1 :]
-        if kept and is_followed(plan) and (space.clock.is_over or not _may_rank(plan, aim, last, best, machines)):
+        if (
+            kept
+            and is_followed(plan)
+            and (space.clock.is_over or not _may_rank(plan, aim, last, best, machines, least))
+        ):
             continue
         again = _again(space, plan, aim)
         if again is None or again.groups in known:
@@ -155,19 +161,24 @@ def followed_plans(space: SiteSpace, plans: Sequence[ServingPlan], aim: Aim, num
         insort(ranks, plan_order(aim, again))
         machines.add(again.on)
         known.add(again.groups)
-        best = max(best, _score(aim, again))
+        if _score(aim, again) > best:
+            best = _score(aim, again)
+            least = BETTER if number >= FEW else BETTER * (1 - error_of(again))
     return sorted(kept, key=lambda plan: plan_order(aim, plan))
 
 
-def _may_rank(plan: ServingPlan, aim: Aim, last: Sequence[PlanOrder], best: float, machines: Set[str]) -> bool:
+def _may_rank(
+    plan: ServingPlan, aim: Aim, last: Sequence[PlanOrder], best: float, machines: Set[str], least: float
+) -> bool:
     """Whether a plan by the formula may be the best, the first of its machine, or before the `last` one that is listed.
+    `least`: share of the best one's score by the formula from which it may matter.
 
     Following changes the chance that limits hold, and TTFT; a pool only gets more replicas. Short answers change all.
     """
     if not last or plan.on not in machines:
         return True
     if plan.prefill is None or aim.figure == "latency":
-        return _score(aim, plan) >= BETTER * best
+        return _score(aim, plan) >= least * best
     return plan_order(aim, plan)[:-1] <= last[0][:-1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import hypot
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -39,6 +40,8 @@ PLACE = tuple(name for name in group_settings(PlaceSettings) if name not in DEGR
 """Settings of a place."""
 UNKNOWN_PERCENTILES = Percentiles(*(Tail(1.0, 1.0, 1.0, 1.0),) * 3)
 """Placeholder for percentiles that are not computed."""
+OFF = 0.2
+"""Relative error of the closed form's percentiles against those of a simulation."""
 
 
 @dataclass(frozen=True)
@@ -363,6 +366,17 @@ class ServingPlan(Spent, Figured):
             self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=percentiles,
             requests_per_second=rate, longer=longer,
         )  # fmt: skip
+
+
+def error_of(plan: ServingPlan) -> float:
+    """The relative error of a plan's throughput: plans that are worse by at most this share may be as good.
+
+    It is the near end of the 80 % interval of TPOT: by how much steps may be shorter than expected. The far end is
+    wider, since more things slow a step down than speed it up, but these slow other plans too. The interval of TTFT is
+    mostly that of waits. Where limits apply to a share of requests, `OFF` is added as an independent error.
+    """
+    own = 1 - float(plan.tpot.low / plan.tpot.expected)
+    return own if plan.limits.share is None or not plan.limits.limits else hypot(own, OFF)
 
 
 def simplicity(plan: ServingPlan) -> tuple[float, ...]:
