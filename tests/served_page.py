@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urljoin
 
 import uvicorn
 
@@ -119,9 +118,8 @@ class Page:
         return self.tab.evaluate(script, given)
 
     def fresh(self, address: str) -> None:
-        """The page as one who comes for the first time sees it; from one of its files, since the browser would start
-        another process after a page of elsewhere."""
-        self.tab.goto(urljoin(address, "/static/state.js"))
+        """The page as one who comes for the first time sees it."""
+        self.tab.goto("about:blank")
         self.answers(lambda: self.tab.goto(address))
 
     def slide(self, name: str, by: int) -> None:
