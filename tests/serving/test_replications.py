@@ -7,7 +7,15 @@ import pytest
 
 import roofline as rl
 from roofline.kernels.target import CALIBRATED, IDEAL, Mode
-from roofline.serving.replications import Drawn, Replications, Sample, StepArrays, arrival_times, drawn_lengths
+from roofline.serving.replications import (
+    Drawn,
+    Replications,
+    RequestTimes,
+    Sample,
+    StepArrays,
+    arrival_times,
+    drawn_lengths,
+)  # fmt: skip
 from roofline.serving.server import answers_are_followed
 from roofline.serving.simulate.policy import Policy
 
@@ -155,6 +163,27 @@ def test_prompts_wait_for_those_of_other_ranks() -> None:
         assert abs(expected - mean.mean) < 0.03 * mean.mean + mean.half_width
     with pytest.raises(rl.InputError, match="timeout_iters=20"):
         rl.serve("Qwen/Qwen3-30B-A3B", output_tokens=300, **given)
+
+
+def test_loads_that_are_followed_at_once_are_those_followed_alone() -> None:
+    """Their replications share steps, whichever load is over first."""
+    shapes, seconds = ((20, 1, 60), (12, 1, 200)), 2.0
+    samples = []
+    for shape in shapes:
+        ready = arrival_times(np.random.default_rng(shape[2]), 0.3, shape, 1, 1)
+        one = np.ones(shape)
+        drawn = Drawn(one, 5 * one, np.full(shape, 4), 0 * one, ready)
+        samples.append(Sample(drawn, ready[:, 0, 10], ready[:, 0, shape[2] - 10]))
+
+    def followed(*these: Sample) -> list[RequestTimes]:
+        run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), these)
+        run.run()
+        return run.seen()
+
+    for at_once, sample in zip(followed(*samples), samples, strict=True):
+        [alone] = followed(sample)
+        assert (at_once.first == alone.first).all()
+        assert (at_once.after == alone.after).all()
 
 
 def test_arrays_are_their_elements() -> None:
