@@ -33,7 +33,7 @@ WORDS: Mapping[str, str] = {
     "launch_s": "the engine's launch",
     "expert_layer_s": "the engine's host time",
      "slower": "the engine's slow-downs", "starts": "the engine's start-up",
-    "generations": "the engine's host time",
+    "generations": "the engine's host time", "untuned": "the engine's experts without tuned blocks",
     "kernels": "the engine's kernels", "scatter": "scatter of ranks and seconds between steps",
     "between_s": "scatter of ranks and seconds between steps",
 }  # fmt: skip
