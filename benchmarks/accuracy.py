@@ -463,7 +463,7 @@ def coverage(scores: Sequence[GroupScore]) -> Table:
     return Table(tuple(Column(head, "plain" if i else "text") for i, head in enumerate(heads)), lines, name="coverage")
 
 
-E2E = frozenset({*READERS, measured_mlperf.FILE})
+E2E = frozenset({*READERS, *measured_mlperf.FILES, measured_traffic.GPUSTACK, replay.FILE})
 """The files of whole models."""
 
 

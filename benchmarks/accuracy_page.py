@@ -82,6 +82,8 @@ MODELS = (
     ("SGLang, DeepSeek-R1, 8 H200, TPOT", serving.NEBIUS, "all", "tpot"),
     ("MLPerf Inference, Offline, requests/s", mlperf.FILE, "all", "Offline"),
     ("MLPerf Inference, highest rate within limits", mlperf.FILE, "all", "within limits"),
+    ("MLPerf Inference 6.0, Offline, requests/s", mlperf.SIXTH, "all", "Offline"),
+    ("MLPerf Inference 6.0, highest rate within limits", mlperf.SIXTH, "all", "within limits"),
     ("DeepSeek-V3 by expert parallelism, tokens/s of a node", serving.PUBLISHED, "all", "all"),
 )
 TRAINING = (

@@ -28,9 +28,10 @@ from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
 
 FILE = "e2e_mlperf_inference.csv"
+SIXTH = "e2e_mlperf_inference_v60.csv"
 FILES: Mapping[str, str] = {
     FILE: "",
-    "e2e_mlperf_inference_v60.csv": "2026-02",
+    SIXTH: "2026-02",
     "e2e_mlperf_inference_v61.csv": "2026-07",
 }
 """Table of a round → the month its submissions were due, whose releases ran where a row names none; 5.1: the newest."""

@@ -16,7 +16,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import StaticBatch, Where
 from roofline.declared.kinds import ModelName, Probability, Switch, Whole
 from roofline.declared.numbers.arrays import Array
-from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, where
+from roofline.declared.numbers.maths import Count, ceil_div, is_array, least, most, root, where
 from roofline.declared.question import group
 from roofline.declared.result import Figured, Flag, Units, Word
 from roofline.inference.cost.bill import Bill
@@ -460,11 +460,12 @@ def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
 
 
 def launched(plan: Plan, step: Step, host: Count) -> Span:
-    """Seconds of a step: its kernels, or launching them if that takes longer, and its host.
+    """Seconds of a server's step: its kernels, or launching them if that takes longer, and its host.
 
-    The interval includes the error of whole models.
+    The interval includes the error of whole models and that of the host's time.
     """
-    return of_total(plan.total(step), plan, host).wider(plan.unexplained)
+    span = of_total(plan.total(step), plan, host)
+    return span.wider(root(plan.unexplained**2 + (plan.unsure_host * host / span.expected) ** 2))
 
 
 def of_total(t: Total, plan: Plan, host: Count) -> Span:

@@ -51,6 +51,10 @@ UNSERVED = 0.40
 """That error for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
 not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out 0.33 to
 0.46."""
+HOSTED = 0.54
+"""Error of a server's host time in a step, as a share of it: the host's processor and the release are not those of the
+servers that it was fitted on. It holds 80 % of the measured servers in whose steps it is more than a fifth; with each
+engine on a chip left out 0.39 to 0.62 (`benchmarks/fit_hosts.py`)."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 
@@ -188,6 +192,11 @@ class Plan:
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle only the rank and the target; another process computes the rest when needed."""
         return type(self), (self.rank, self.target)
+
+    @property
+    def unsure_host(self) -> float:
+        """Error of a server's host time, as a share of it; 0 where the law is not fitted."""
+        return HOSTED if self.target.mode.name == "calibrated" else 0.0
 
     @cached_property
     def unexplained(self) -> Count:
