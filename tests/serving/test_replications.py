@@ -9,9 +9,9 @@ import roofline as rl
 from roofline.kernels.target import CALIBRATED, IDEAL, Mode
 from roofline.serving.replications import (
     Drawn,
+    FollowedLoad,
     Replications,
     RequestTimes,
-    Sample,
     StepArrays,
     arrival_times,
     drawn_lengths,
@@ -44,7 +44,7 @@ def test_prompts_one_by_one_are_an_m_d_1_queue(load: float) -> None:
     ready = arrival_times(np.random.default_rng(1), load / seconds, shape, 1, 1)
     one = np.ones(shape)
     drawn = Drawn(one, one, np.zeros(shape, dtype=np.int64), 0 * one, ready)
-    sample = Sample(drawn, ready[:, 0, 100], ready[:, 0, 850])
+    sample = FollowedLoad(drawn, ready[:, 0, 100], ready[:, 0, 850])
     run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), [sample])
     run.run()
     [seen] = run.seen()
@@ -173,9 +173,9 @@ def test_loads_that_are_followed_at_once_are_those_followed_alone() -> None:
         ready = arrival_times(np.random.default_rng(shape[2]), 0.3, shape, 1, 1)
         one = np.ones(shape)
         drawn = Drawn(one, 5 * one, np.full(shape, 4), 0 * one, ready)
-        samples.append(Sample(drawn, ready[:, 0, 10], ready[:, 0, shape[2] - 10]))
+        samples.append(FollowedLoad(drawn, ready[:, 0, 10], ready[:, 0, shape[2] - 10]))
 
-    def followed(*these: Sample) -> list[RequestTimes]:
+    def followed(*these: FollowedLoad) -> list[RequestTimes]:
         run = Replications(one_by_one(seconds), Policy(1, 4, ahead=False), these)
         run.run()
         return run.seen()

@@ -61,9 +61,9 @@ class Engine:
     which the inner and hidden widths are padded in memory. `fills`: dtype of routed experts' kernel → rows that it
     computes for every expert that a rank holds, whether or not a token chose it; none without `deep_gemm`. `untuned`:
     dtype of that kernel → generation → more seconds for each step of its loop where ranks share experts out, for whose
-    shapes it has no tuned blocks. `sinks`: generation → kernel of prompts whose attention has sinks, where the usual one
-    cannot have them. `hosts_tables`: tables of n-grams are in pinned memory of the host, from which a GPU reads rows over
-    its link.
+    shapes it has no tuned blocks. `sinks`: generation → kernel of prompts whose attention has sinks, where the usual
+    one cannot have them. `hosts_tables`: tables of n-grams are in pinned memory of the host, from which a GPU reads
+    rows over its link.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
     it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are

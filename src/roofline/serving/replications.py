@@ -186,7 +186,7 @@ class Underway:
 
 
 @dataclass(frozen=True)
-class Sample:
+class FollowedLoad:
     """A load in independent replications: its requests, those that decode already when it begins, and which count: what
     is answered after `since` and up to `until`, in seconds of each replication, or `these` of each rank in the order in
     which they were sent."""
@@ -255,7 +255,7 @@ class Replications:
 
     times: StepArrays
     policy: Policy
-    samples: Sequence[Sample]
+    samples: Sequence[FollowedLoad]
     cached: float = 0.0
     encode_s: float = 0.0
     room: Room | None = None
@@ -601,7 +601,7 @@ class Followed:
     decode steps of each rank after each step.
     """
 
-    sample: Sample
+    sample: FollowedLoad
     pace: StepSeconds
     tokens: int
     encode_s: float
@@ -790,7 +790,7 @@ class RankGroup:
                 steps[mine] = random.permutation(np.resize(random.permutation(each), int(mine.sum())))
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
-    def of_users(self, users: int, round_s: float, decoding: float) -> Sample:
+    def of_users(self, users: int, round_s: float, decoding: float) -> FollowedLoad:
         """A closed loop of `users` in all ranks, of whom `decoding` on each rank decode at the start, in the middle of
         their answers; the others send within the rest of a round of `round_s` seconds, in turn or at random. Where
         lengths do not vary, all send within a round.
@@ -822,9 +822,9 @@ class RankGroup:
             underway = self._underway(random, requests, each - sent[:, :, 0])
         since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
         if self.certain:
-            return Sample(requests, since, until)
+            return FollowedLoad(requests, since, until)
         phase = random.permutation(each * np.arange(replications) // replications)  # users may stay together
-        return Sample(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
+        return FollowedLoad(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
 
     def _underway(self, random: np.random.Generator, requests: Drawn, number: Array) -> Underway:
         """So many requests of each rank at a random step of their answers: long ones are met more often."""
@@ -843,7 +843,7 @@ class RankGroup:
         taken = 0 * new if self.room is None else taken_of(self.room, self.policy, new, out)
         return Underway(new + growth * (steps[of] - left), growth, left, taken)
 
-    def at_rate(self, rate: float, load: float, present: float, decoding: float) -> Sample:
+    def at_rate(self, rate: float, load: float, present: float, decoding: float) -> FollowedLoad:
         """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
         `present`: about how many are in flight in a rank, of whom `decoding` decode and are there from the start.
 
@@ -863,11 +863,11 @@ class RankGroup:
         mine = np.floor(min(decoding, self.policy.running) + random.random(shape[:2])).astype(int)
         underway = self._underway(random, requests, mine)
         since, until = (np.full(replications, number * apart) for number in (warm, warm + counted))
-        return Sample(requests, since, until, underway)
+        return FollowedLoad(requests, since, until, underway)
 
-    def followed(self, samples: Iterable[Sample]) -> list[RequestTimes]:
+    def followed(self, samples: Iterable[FollowedLoad]) -> list[RequestTimes]:
         """What requests see of several loads. What each sees depends on no other; together they take less time."""
-        seen, some, rows, longest = list[RequestTimes](), list[Sample](), 0, 0
+        seen, some, rows, longest = list[RequestTimes](), list[FollowedLoad](), 0, 0
         for sample in samples:
             replications, ranks, number = sample.requests.input.shape
             rows, longest = rows + replications * ranks, max(longest, number)
@@ -877,7 +877,7 @@ class RankGroup:
             some.append(sample)
         return seen + self._seen(some)
 
-    def _seen(self, samples: Sequence[Sample]) -> list[RequestTimes]:
+    def _seen(self, samples: Sequence[FollowedLoad]) -> list[RequestTimes]:
         run = Replications(self.times, self.policy, samples, self.cached, self.encode_s, self.room)
         run.run()
         return run.seen()

@@ -48,9 +48,9 @@ from roofline.serving.encoders import EncoderPool
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.first_token import scattered
 from roofline.serving.replications import (  # fmt: skip
+    FollowedLoad,
     RankGroup,
     RequestTimes,
-    Sample,
     StepArrays,
     neighbouring_users,
     step_arrays,
@@ -651,7 +651,7 @@ class Server:
                 known[n] = self.figures(seen, 0 if turns else n // min(n, group.ranks))
         return known
 
-    def _at_place(self, group: RankGroup, place: int, turns: int) -> Sample:
+    def _at_place(self, group: RankGroup, place: int, turns: int) -> FollowedLoad:
         """Requests of a rank group at one of `LOADS`."""
         rate = LOADS[place] * float(self.fastest)
         means = self.open_loop(rate, turns).answer()
@@ -659,7 +659,7 @@ class Server:
         decoding = mine * float(self.steps * means.following)
         return group.at_rate(rate * turns, LOADS[place], decoding + mine * float(means.ttft), decoding)
 
-    def _of_users(self, group: RankGroup, users: int) -> Sample:
+    def _of_users(self, group: RankGroup, users: int) -> FollowedLoad:
         """Requests of so many users of a rank group."""
         return group.of_users(users, *self.circulating(users * int(self.groups) / group.ranks))
 

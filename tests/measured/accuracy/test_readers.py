@@ -338,7 +338,7 @@ PRIME_RL = (
 @pytest.mark.parametrize(
     ("line", "settings"),
     [
-        ("rl,,full,NVIDIA H200,8,16384,2,Recompute,flash_attention_3,1,1,yes,,7.5", {"loss": "fused", "batch": 16}),
+        ("rl,,full,NVIDIA H200,8,16384,2,Recompute,flash_attention_3,1,1,yes,,7.5", {"loss": "cut", "batch": 16}),
         ("sft,,full,NVIDIA H200,8,16384,2,Recompute,flash_attention_3,1,1,yes,,7.5", {"loss": "eager", "batch": 16}),
         (
             "rl,16,LoRA,NVIDIA H200,8,65536,2,Offload,flash_attention_3,1,1,yes,,7.5",
@@ -346,9 +346,9 @@ PRIME_RL = (
         ),
     ],
 )
-def test_a_trainers_step_is_two_full_sequences_a_chip_under_fsdp(line: str, settings: dict[str, Any]) -> None:
+def test_a_trainers_step_is_two_full_sequences_a_chip_by_prime_rl(line: str, settings: dict[str, Any]) -> None:
     (run,) = training.prime(row(PRIME_RL + "Qwen/Qwen3-30B-A3B-Instruct-2507," + line))
-    assert (run.seconds, run.where.engine, run.where.on) == (7.5, "fsdp", "8xh200-sxm")
+    assert (run.seconds, run.where.engine, run.where.on) == (7.5, "prime-rl", "8xh200-sxm")
     assert layout_named(run.where.layout) == Layout(dp=8, zero=3)
     told = {"micro_batch": 1, "recompute": "full", "recipe": "bf16-mixed", **settings}
     assert {name: run.settings[name] for name in told} == told
