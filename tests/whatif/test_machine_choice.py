@@ -66,6 +66,14 @@ def test_what_cannot_serve_says_why_and_comes_last() -> None:
     assert (last.machine, last.plan, last.why) == ("l4", None, "does not fit 8 chips")
 
 
+def test_a_load_that_is_given_says_how_near_its_limits_come() -> None:
+    chosen = rl.machines("meta-llama/Llama-3.1-70B", users=400, on="h100-sxm", tpot=0.02)
+    (row,) = chosen.machines
+    assert not chosen.found
+    name, least = row.why.split(" ≥ ")
+    assert (name, float(least.removesuffix(" ms")) > 20) == ("TPOT", True)
+
+
 def test_a_chip_without_a_link_serves_alone() -> None:
     (row,) = rl.machines(MODEL, users=1, on="m4-max", ttft=60, tpot=1).machines
     assert row.plan is not None

@@ -10,6 +10,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import SLO, KernelSettings, LawSettings, LengthSpread, Load, PlaceSettings, Where
 from roofline.declared.kinds import MachineName, OneTokens, Seconds
 from roofline.declared.numbers.maths import Count
+from roofline.declared.numbers.units import seconds
 from roofline.declared.question import group, question
 from roofline.declared.result import Figured, Result, Units
 from roofline.engines.engine import Engine, engine_named
@@ -324,6 +325,11 @@ def _best_change(model: Model, where: Where, load: Load, batch: int, images: Ima
 
 
 def why_no_plan(plans: Search) -> str:
-    """Why no plan keeps the limits: the limits that nothing keeps."""
-    beyond = [near.name.upper() for near in plans.nearest if near.least > near.limit]
-    return f"no load keeps the limit on {' and '.join(beyond)}" if beyond else "no load keeps all limits"
+    """Why no plan keeps the limits: those that none keeps, at any load or, where the load is given, by how much."""
+    beyond = [near for near in plans.nearest if near.least > near.limit]
+    if plans.demand.concurrency is None and plans.demand.rate is None:
+        names = " and ".join(near.name.upper() for near in beyond)
+        return f"no load keeps the limit on {names}" if beyond else "no load keeps all limits"
+    if beyond:
+        return ", ".join(f"{near.name.upper()} ≥ {seconds(near.least)}" for near in beyond)
+    return "not all limits" if plans.nearest else "too much load"

@@ -11,6 +11,8 @@ from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
 
 UNITS = "$/M generated: USD per million generated tokens, prompts included; ≈: as cheap within the error of its times"
 """Explanations of short headings and marks."""
+NONE_SERVES = "none serves this load: try several servers (--on 8xdgx-h200 --chips 64), fewer users or wider limits (--tpot 100ms)"
+"""What to try where no machine serves the demand."""
 
 
 def demand_text(c: MachineChoice) -> str:
@@ -25,6 +27,11 @@ def demand_text(c: MachineChoice) -> str:
         f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n"
         f"{limits_kept_text(c)}; lengths by {WORK[c.work].source}"
     )
+
+
+def notes_text(c: MachineChoice) -> str:
+    """What stands below the table."""
+    return UNITS if c.found else NONE_SERVES
 
 
 def machines_table(c: MachineChoice) -> Table:

@@ -7,7 +7,7 @@ from roofline.doors.cli.common import Headers, Json, ModelArgument, Revision, Te
 from roofline.doors.cli.derived import with_settings, with_tables
 from roofline.model.load import load
 from roofline.views.text.tables import print_json, print_tables, print_text
-from roofline.views.text.whatif.machines import UNITS, demand_text, machines_table
+from roofline.views.text.whatif.machines import demand_text, machines_table, notes_text
 from roofline.whatif.machine_choice import machines as question
 
 
@@ -36,6 +36,6 @@ def machines(
         print_json(result.to_dict())
     else:
         print_text(demand_text(result))
-        print_tables((machines_table(result), UNITS))
+        print_tables((machines_table(result), notes_text(result)))
     warn(result.model)
     refuse(result.found)
