@@ -11,7 +11,10 @@ from roofline.whatif.machine_choice import WORK, MachineChoice, MachineRow
 
 UNITS = "$/M generated: USD per million generated tokens, prompts included; ≈: as cheap within the error of its times"
 """Explanations of short headings and marks."""
-NONE_SERVES = "none serves this load: try several servers (--on 8xdgx-h200 --chips 64), fewer users or wider limits (--tpot 100ms)"
+NONE_SERVES = (
+    "none serves this load; try several servers (--on 8xdgx-h200 --chips 64), fewer users or wider limits"
+    " (--tpot 100ms)"
+)
 """What to try where no machine serves the demand."""
 
 
