@@ -785,7 +785,8 @@ class Open:
         sure = (before - upto).sum(axis=1)
         sure = np.where(mean < LATER - 1, sure, mean - (1 - self.uneven) / 2)
         part = np.minimum(np.asarray(self.varied), 1.0)
-        return np.asarray((1 - part) * sure / mean + part * self._coming(seconds))
+        counted = (1 - part) * sure / mean + part * self._coming(seconds)
+        return np.where(self.uneven >= 1, 1.0, counted)  # the sum over j, cut off, falls short of 1
 
     def _behind(self, seconds: Array) -> Array:
         """Factor on the prompts that follow a request's own within `seconds`, and on those that follow these in turn,
