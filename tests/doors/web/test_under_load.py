@@ -265,12 +265,12 @@ def test_six_slow_configs_of_a_client_do_not_hold_the_fit_of_another(own_workers
 
 
 def test_too_many_of_a_client_are_told_when_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatcher, "LONG_QUEUE", QueueLimits(1, 1, 2, 1, 60.0))
+    monkeypatch.setattr(dispatcher, "LONG_QUEUE", QueueLimits(1, 1, 2, 1, 300.0))
     with served(page_app()) as server:
         assert asked(server, "fit", PLACE).status_code == 200
 
         async def three() -> list[httpx.Response]:
-            async with httpx.AsyncClient(base_url=server.address, timeout=60) as client:
+            async with httpx.AsyncClient(base_url=server.address, timeout=300) as client:
                 bodies = [{**PLACE, "rate": 2.0, "requests": 100, "seed": i} for i in range(3)]
                 return await asyncio.gather(*(client.post("api/v1/simulate", json=body) for body in bodies))
 
