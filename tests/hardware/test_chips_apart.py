@@ -92,8 +92,11 @@ def test_products_of_one_input_quantise_it_once() -> None:
     ],
 )  # fmt: skip
 def test_gpt_fast_on_one_a100(model: str, precision: str, measured: float) -> None:
-    """Tokens per second of pytorch-labs/gpt-fast (commit 32971d31, README), batch 1, prompt of 5: none was fitted."""
-    e = rl.estimate(model, rl.decode(1, 100), on="a100-sxm-80gb", precision=precision)
+    """Tokens per second of pytorch-labs/gpt-fast (commit 32971d31, README), batch 1, prompt of 5: none was fitted.
+
+    Its kernels are those of torch.compile, not an engine's: vLLM's would be Marlin.
+    """
+    e = rl.estimate(model, rl.decode(1, 100), on="a100-sxm-80gb", engine="none", precision=precision)
     assert float(e.span.low) < 1 / measured < float(e.span.high)
     assert 1 / float(e.time) == pytest.approx(measured, rel=0.13)
 
