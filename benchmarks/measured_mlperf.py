@@ -80,7 +80,8 @@ class DataSet:
 
 # Means of prompts and answers:
 #   Llama-2-70B: 24,576 prompts of OpenOrca with 48 to 1,021 tokens, 5,463,976 together, as counted in MLPerf's own file
-# (github.com/FlashLab-MBZUAI/HBFSim, validation/calibration/h100-llama2-70b-calibration-protocol.json). The 294 tokens a sample of its README are answers of the reference in fp16.
+# (github.com/FlashLab-MBZUAI/HBFSim, validation/calibration/h100-llama2-70b-calibration-protocol.json). The 294 tokens
+# of a sample in its README are the reference's answers.
 #   Others: mlcommons.org/2025/04/llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400),
 # mlcommons.org/2025/09/small-llm-inference-5-1 (8B: CNN/DailyMail; prompts of 778) and
 # mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000 tokens out). Mean answers: of v6.0's
