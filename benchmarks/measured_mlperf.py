@@ -4,7 +4,7 @@ Offline is the throughput of a server that is always full; Server and Interactiv
 99 % of the requests meet the limits of the row on TTFT and on TPOT. Where a table has the submission's config, its
 layout, batch, steps and share of memory are taken. Where it has none (rounds 5.1 and 6.1), the layout is the best of
 replicas of tp = 1, 2, 4, 8 chips, and with experts of dp = ep = 8, as many as the system has room for, each with steps
-of at most 2,048 or 8,192 tokens. Nothing is fitted on these rows.
+of at most 2,048 or 8,192 tokens, in which prompts are split. Nothing is fitted on these rows.
 """
 
 from __future__ import annotations
@@ -78,8 +78,11 @@ class DataSet:
         return f"lognormal({mean},{self.output_cv},max={self.most_output})" if self.output_cv else mean
 
 
-# Means of prompts and answers: mlcommons.org/2024/03/mlperf-llama2-70b (OpenOrca, at most 1,024 tokens each),
-# mlcommons.org/2025/04/llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400),
+# Means of prompts and answers:
+#   Llama-2-70B: 24,576 prompts of OpenOrca with 48 to 1,021 tokens, 5,463,976 together, as counted in MLPerf's own file
+# (github.com/FlashLab-MBZUAI/HBFSim, validation/calibration/h100-llama2-70b-calibration-protocol.json). The 294 tokens
+# of a sample in its README are the reference's answers.
+#   Others: mlcommons.org/2025/04/llm-inference-v5 (405B: LongBench, RULER, GovReport; prompts of 9,400),
 # mlcommons.org/2025/09/small-llm-inference-5-1 (8B: CNN/DailyMail; prompts of 778) and
 # mlcommons.org/2025/09/deepseek-inference-5-1 (prompts of 800, at most 20,000 tokens out). Mean answers: of v6.0's
 # rows. Coefficients of variation are assumed.
@@ -88,16 +91,16 @@ class DataSet:
 # tokens each at 4.8 a token.
 #   Mixtral: 5,000 each of OpenOrca, GSM8K and MBXP (mlcommons.org/2024/08/moe-mlperf-inference-benchmark), GSM8K as a
 # conversation with five worked examples (github.com/AdvayMonga/BlameGraph, workloads/mlperf_mixtral_8x7b.py).
-# OpenOrca's prompts have 294 tokens, GSM8K's are assumed to have 750 and MBXP's 190: 410 with a deviation of 290.
+# OpenOrca's prompts have 222 tokens, GSM8K's are assumed to have 750 and MBXP's 190: 390 with a deviation of 280.
 #   gpt-oss: 6,396 papers of PubMed to be summarised, in prompts of about 8,000 tokens (the same repository,
 # workloads/mlperf_gpt_oss_120b.py, which reads their lengths). NVIDIA's file of them has 4 bytes a token, and all
 # prompts are as long as the longest (input_ids_padded_perf_eval.npy, 375 MB): at most 14,700. Answers of 1,278 tokens,
 # at most 10,240 (github.com/mlcommons/inference, language/gpt-oss-120b/README.md).
 DATA_SETS: Mapping[str, DataSet] = {
-    "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 294, 0.8, 1024, 0.8, 1024, 280),
+    "Llama-2-70B-chat": DataSet("meta-llama/Llama-2-70b-chat-hf", 222, 0.8, 1024, 0.8, 1024, 280),
     "Llama-3.1-8B-Instruct": DataSet("meta-llama/Llama-3.1-8B-Instruct", 778, 0.45, 2540, 0.0, 129, 128),
     "Llama-3.1-405B-Instruct": DataSet("meta-llama/Llama-3.1-405B-Instruct", 9400, 0.7, 20000, 0.6, 2000, 650),
-    "Mixtral-8x7B-Instruct": DataSet("mistralai/Mixtral-8x7B-Instruct-v0.1", 410, 0.7, 2048, 0.9, 1024, 146),
+    "Mixtral-8x7B-Instruct": DataSet("mistralai/Mixtral-8x7B-Instruct-v0.1", 390, 0.72, 2048, 0.9, 1024, 146),
     "DeepSeek-R1": DataSet("deepseek-ai/DeepSeek-R1", 800, 0.5, 3136, 0.9, 20000, 3800),
     "gpt-oss-120b": DataSet("openai/gpt-oss-120b", 8000, 0.3, 14700, 0.5, 10240, 1300),
 }
@@ -299,7 +302,7 @@ def choices(contest: Contest) -> Iterator[Choice]:
     ways = [Choice(n, f"tp={n}", 0) for n in WAYS if n <= contest.chips]
     if model.active_parameters != model.parameters and contest.chips >= WAYS[-1]:
         ways.append(Choice(WAYS[-1], f"dp={WAYS[-1]},ep={WAYS[-1]}", 0))
-    yield from (Choice(way.chips, way.layout, tokens) for way in ways for tokens in STEPS)
+    yield from (Choice(way.chips, way.layout, tokens, chunked=True) for way in ways for tokens in STEPS)
 
 
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -310,6 +313,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 off by default, that prompts are split."""
 
 
+POLICY: Mapping[str, str] = {"trtllm": "capacity_scheduler_policy=MAX_UTILIZATION"}
+"""Engine → a setting of all submissions: NVIDIA's configs of every benchmark have `batch_scheduler_policy` "max_util"
+(closed/NVIDIA/configs of rounds 4.0 to 6.0)."""
 BALANCED = 60
 """Assumed `timeout_iters` of TensorRT-LLM's attention data parallelism with `enable_balance`, which no table has: as in
 NVIDIA's own page for DeepSeek-R1 (docs/source/developer-guide/perf-overview.md) and in its scripts of InferenceMAX."""
@@ -340,13 +346,14 @@ class Trial:
         """The engine with the settings of the submission; `balanced`: with `timeout_iters`, which `serve` refuses of
         long answers."""
         contest, choice = self.contest, self.choice
-        names = WORDS[contest.engine.partition("@")[0]]
+        software = contest.engine.partition("@")[0]
+        names = WORDS[software]
         values = (choice.tokens, choice.batch, choice.share, int(choice.chunked))
         given: dict[str, float] = {k: v for k, v in zip(names, values, strict=False) if v}
         if balanced and choice.ranks > 1 and contest.engine.startswith("trtllm"):
             given["timeout_iters"] = BALANCED
-        settings = ",".join(f"{k}={v}" for k, v in given.items())
-        return f"{contest.engine}({settings})" if given else contest.engine
+        settings = [f"{k}={v}" for k, v in given.items()] + ([POLICY[software]] if software in POLICY else [])
+        return f"{contest.engine}({','.join(settings)})" if settings else contest.engine
 
     def settings(self, balanced: bool = True) -> dict[str, Any]:
         """What a replica is run on and how; `balanced` as in `engine`."""

@@ -728,6 +728,30 @@ of September 2024, when 0.6 came out."""
 ENERGY_CHIPS: Mapping[str, str] = {"A100-SXM4-40GB": "a100-sxm-40gb", "H100": "h100-sxm", "B200": "b200"}
 
 
+DIFFERENT: Mapping[str, int] = {
+    "lm-arena-chat": 1024, "gpqa": 198, "sourcegraph-fim": 1024, "image-chat": 1024, "video-chat": 512,
+}  # fmt: skip
+"""Task of ML.ENERGY 3.0 → its prompts that differ. The requests of a run are one, two or more rounds of the same ones
+(`num_request_repeats` in sweeps.yaml of github.com/ml-energy/benchmark), and vLLM caches prefixes by default."""
+HIT = 16
+"""Tokens of a block of vLLM's cache: a prompt asked again is found up to the last whole block before its last token."""
+
+
+def asked_again(r: TableRow) -> float | None:
+    """Share of the prompts in the prefix cache, None where no prompt was asked twice.
+
+    Figures are of the time in which all users are in flight: of the requests that begin in it, those after the first
+    round are found.
+    """
+    if not r.text("num_requests"):
+        return None
+    requests, users = r.whole("num_requests"), r.whole("max_num_seqs")
+    first, tokens = max(DIFFERENT[r.text("task")], users), PROMPTS[r.text("task")]
+    if requests <= first:
+        return None
+    return (requests - first) / (requests - users) * ((tokens - 1) // HIT * HIT) / tokens
+
+
 def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
     """ML.ENERGY 2.0 and 3.0: seconds of a generated token of vLLM with so many users in flight.
 
@@ -747,7 +771,8 @@ def energy_servers(r: TableRow) -> Iterator[MeasuredRun]:
         layout=layout, engine=of_release("vllm", r.text("engine_version") or ENERGY_RELEASE), precision=formats,
         input=PROMPTS[r.text("task")], output=max(2, round(r.number("output_len_mean"))),
         images=SEEN if r.text("task") == "image-chat" else None,
-        concurrency=r.whole("max_num_seqs"), system=chip, slices=("all", kind, f"{kind},{r.text('task')}"),
+        concurrency=r.whole("max_num_seqs"), prefix=asked_again(r), system=chip,
+        slices=("all", kind, f"{kind},{r.text('task')}"),
     )  # fmt: skip
 
 

@@ -287,9 +287,9 @@ def at_once(r: TableRow) -> Simulation:
     elif "FP8" in name:
         precision = None
     tp, pp, dp = (degree(r, column) for column in ("tp", "pp", "dp"))
-    attention = r.text("dp_attention") == "yes"
-    if attention:  # SGLang's --dp splits the ranks of --tp among copies of attention
-        tp, dp = tp // (dp if dp > 1 else tp), dp if dp > 1 else tp
+    attention = r.text("dp_attention") == "yes" and dp > 1
+    if attention:  # SGLang's --dp splits the ranks of --tp among copies of attention; without it there is one
+        tp //= dp
     ranks = tp * pp * dp
     ep = ranks // pp if r.text("ep") not in ("", "1") or attention else 1
     layout = ",".join(f"{axis}={n}" for axis, n in (("tp", tp), ("pp", pp), ("dp", dp), ("ep", ep)) if n > 1) or "tp=1"

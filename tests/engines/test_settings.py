@@ -31,6 +31,10 @@ def test_the_words_of_each_engine() -> None:
     )
     assert (trtllm.share, trtllm.most_running, trtllm.chunk, trtllm.block) == (0.8, 64, 1024, 64)
     assert (trtllm.splits, engine_named("trtllm(enable_chunked_prefill=1)").splits) == (False, True)
+    policies = [f"trtllm(capacity_scheduler_policy={p})" for p in ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION")]
+    assert [engine_named(name).reserves for name in policies] == [trtllm.reserves, False] == [True, False]
+    with pytest.raises(InputError, match="MAX_UTILIZATION"):
+        engine_named("trtllm(capacity_scheduler_policy=STATIC_BATCH)")
 
 
 def test_general_words_spaces_and_hyphens() -> None:

@@ -100,6 +100,14 @@ def test_prompts_computed_again_are_in_what_a_server_takes_at_most() -> None:
     assert few[0] == few[1]
 
 
+def test_what_is_computed_again_is_one_sequence() -> None:
+    """Four prompts share a step that takes 0.02 + 4 · 0.001 s longer: not four steps of 0.021 s."""
+    plain = replica(0.01, 0.0, 8.0)
+    plain = replace(plain, mixed=plain.mixed + 0.02 + 0.001 * plain.prompts[:, np.newaxis])
+    rates = [float(lasting(replace(plain, again=n), np.ones(()))) for n in (0.0, 0.5, 4.0, 16.0)]
+    assert 1 / np.array(rates) - 1 == pytest.approx([0.0, 0.5 * 0.021, 0.024, 2 * 0.028])
+
+
 SPIKES = [
     ("Qwen/Qwen3-32B", "h20", 512, 128, range(56, 73, 2)),
     ("Qwen/Qwen2.5-0.5B", "l40s", 512, 128, range(240, 257, 2)),

@@ -26,6 +26,7 @@ OF_SOME = (
     "marlin",
     "deep_gemm",
     "hosts_tables",
+    "reserves",
 )
 """Settings that apply only to engines with their own name for them; they do not affect other engines' figures."""
 Asked = tuple[tuple[str, str], ...]
@@ -61,6 +62,11 @@ def _dispatcher(text: str) -> str | None:
     return known.get(text)
 
 
+def _reserves(text: str) -> bool | None:
+    known = {"guaranteed_no_evict": True, "max_utilization": False}
+    return known.get(text.lower(), _switch(text))
+
+
 def _bytes(text: str) -> float | None:
     amount = _AMOUNT.fullmatch(text)
     if amount is None or (amount[2] is None and float(amount[1])):
@@ -79,6 +85,7 @@ GENERAL: Mapping[str, tuple[str, Callable[[str], Given], str]] = {
     "captured": ("captured", _whole_number, "a whole number from 1 to 2^24"),
     "dispatcher": ("dispatcher", _dispatcher, "deepep, alltoall, nvlink or allgather"),
     "chunked": ("splits", _switch, "1 or 0"),
+    "reserves": ("reserves", _reserves, "GUARANTEED_NO_EVICT or MAX_UTILIZATION"),
     "eager": ("eager", _switch, "1 or 0"),
     "ahead": ("ahead", _switch, "1 or 0"),
     "flash": ("flash", _switch, "1 or 0"),

@@ -255,9 +255,11 @@ def test_mlperf_inference_is_scored_by_the_reader_that_scores_its_traffic(
 
 def test_the_lengths_of_a_set_are_those_of_its_files_and_its_parts() -> None:
     """A file of padded prompts has 4 bytes for each token of the longest; a mixture's mean is that of its parts."""
-    summaries, mixture = (measured_mlperf.DATA_SETS[name] for name in ("gpt-oss-120b", "Mixtral-8x7B-Instruct"))
+    names = ("gpt-oss-120b", "Mixtral-8x7B-Instruct", "Llama-2-70B-chat")
+    summaries, mixture, orca = (measured_mlperf.DATA_SETS[name] for name in names)
     assert 4 * 6396 * summaries.most_input == pytest.approx(375e6, rel=0.01)
-    thirds = [(294, 0.8 * 294), (750, 50.0), (190, 100.0)]  # mean and deviation of OpenOrca, GSM8K, MBXP
+    assert orca.input == round(5_463_976 / 24_576)
+    thirds = [(orca.input, orca.input_cv * orca.input), (750, 50.0), (190, 100.0)]  # mean and deviation, GSM8K, MBXP
     mean = sum(m for m, _ in thirds) / 3
     deviation = (sum(m**2 + d**2 for m, d in thirds) / 3 - mean**2) ** 0.5
     assert (mixture.input, mixture.input_cv) == (
@@ -302,6 +304,7 @@ def test_a_later_round_of_mlperf_runs_as_its_submission_was_configured(
     assert list(measured_mlperf.choices(contest)) == [choice]
     trial = measured_mlperf.Trial(contest, choice)
     assert ("enable_chunked_prefill=1" in trial.engine()) is (choice.chunked and engine.startswith("trtllm"))
+    assert engine_named(trial.engine()).reserves is False  # NVIDIA's configs say so, and vLLM reserves nothing
     handed = trial.settings()["engine"]
     assert handed == dataclasses.replace(engine_named(trial.engine()), request_s=0.0, request_token_s=0.0)
     assert rl.estimate(contest.data.model, rl.decode(8, 64), on=f"8x{chip.partition('@')[0]}", engine=handed).time > 0
@@ -392,6 +395,41 @@ def test_pools_of_unknown_size_and_unanswered_requests_are_left_out(line: str, w
     with pytest.raises(serving.LeftOutError) as error:
         read(serving.POOLS, POOLS + line)
     assert why in error.value.why
+
+
+@pytest.mark.parametrize(
+    ("task", "users", "requests", "share"),
+    [
+        ("lm-arena-chat", 256, "1024", None),  # all differ
+        ("lm-arena-chat", 1024, "2048", 288 / 300),  # whoever comes later was there before
+        ("lm-arena-chat", 512, "2048", 1024 / 1536 * 288 / 300),
+        ("gpqa", 64, "198", None),
+        ("gpqa", 2048, "2178", 288 / 300),
+        ("text chat", 64, "", None),  # 2.0 does not tell
+    ],
+)
+def test_prompts_that_are_asked_again_are_in_the_prefix_cache(
+    task: str, users: int, requests: str, share: float | None
+) -> None:
+    """A round of GPQA has 198 prompts; whole blocks of 16 tokens before the last of 300 are found."""
+    r = TableRow(0, {"task": task, "max_num_seqs": str(users), "num_requests": requests})
+    assert serving.asked_again(r) == (share if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(("dp", "layout"), [("", "tp=8"), ("8", "dp=8,ep=8"), ("4", "tp=2,dp=4,ep=8")])
+def test_copies_of_attention_are_as_many_as_the_command_says(
+    dp: str, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SGLang turns --enable-dp-attention off where --dp is not given (ServerArgs._handle_data_parallelism)."""
+    cells = {
+        "model": "deepseek-ai/DeepSeek-R1-0528", "engine": "SGLang", "engine_version": "v0.5.3", "chip": "H200 SXM",
+        "tp": "8", "dp": dp, "dp_attention": "yes", "dataset": "random", "num_requests": "500",
+        "input_len_mean": "4000", "output_len_mean": "200",
+    }  # fmt: skip
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(measured_traffic, "simulate", lambda model, **settings: asked.update(settings))
+    measured_traffic.at_once(TableRow(0, cells))
+    assert (asked["layout"], asked["engine"]) == (layout, "sglang@0.5.3")
 
 
 def test_a_command_tells_the_settings_that_the_engine_has_words_for() -> None:

@@ -394,9 +394,14 @@ def closed_loop(
 
 
 def lasting(table: ReplicaTimes, rate: Array) -> Array:
-    """The rate that is left where parts of prompts are recomputed: 1/rate grows by again·(seconds of a prompt)."""
-    prompt = table.chunks * np.maximum(table.mixed[0][-1] - table.base[-1], 0.0)
-    return np.asarray(1 / (1 / rate + table.again * prompt))
+    """The rate that is left where parts of prompts are recomputed: 1/rate grows by their seconds.
+
+    What one request recomputes is one sequence: as many prompts as it is long share a step, not each one of its own.
+    """
+    last = table.mixed[:, -1]
+    few = np.clip(table.again, 1.0, np.broadcast_to(table.prompts[-1], last[0].shape))
+    together = interpolated(table.prompts, last, few)
+    return np.asarray(1 / (1 / rate + table.chunks * np.maximum(together - table.base[-1], 0.0) * table.again / few))
 
 
 def highest_rate(table: ReplicaTimes, more: Array, late: Count, company: Count) -> Array:
