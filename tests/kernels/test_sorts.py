@@ -11,8 +11,8 @@ from roofline.kernels.constants import SORTS, Constants, constants_for
 
 
 def test_heads_of_512_run_flash_attention_4_on_hopper() -> None:
-    """Some layers of Gemma 4 have heads of 512. 64 sequences of 64 tokens, 32 heads, 4 of keys: 0.26 ms are measured for
-    64 or 128 blocks of a sequence and a key's head on an H100, and 0.02 by the law of FlashAttention 3."""
+    """Some layers of Gemma 4 have heads of 512. 64 sequences of 64 tokens, 32 heads, 4 of keys: 0.26 ms are measured
+    for 64 or 128 blocks of a sequence and a key's head on an H100, and 0.02 by the law of FlashAttention 3."""
 
     def attention(on: str, engine: str) -> float:
         with_and_without = engine_named(engine), dataclasses.replace(engine_named(engine), wide_heads={})
