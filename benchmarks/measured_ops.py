@@ -255,7 +255,7 @@ def by_engine(folder: Path, old: str, new: str, keys: list[str], done: Done | No
     With `done` the other rows of the newer table. What was timed from the host is left out: its launch floor is no
     engine's. `file`: whose row it is.
     """
-    frames = [read(folder, old), read(folder, new)]
+    frames = [_named_apart(read(folder, file)) for file in (old, new)]
     if frames[0].height:
         frames[0] = frames[0].with_columns(backend=pl.col("software").str.split(" ").list.first(), file=pl.lit(old))
     if frames[1].height:
@@ -263,8 +263,7 @@ def by_engine(folder: Path, old: str, new: str, keys: list[str], done: Done | No
         if "graph" in frames[1].columns:
             frames[1] = frames[1].filter(pl.col("graph") == 1)
         if done is not None:
-            return _named_apart(without(frames[1], done.get(new)))
-        frames = [_named_apart(f) for f in frames]
+            return without(frames[1], done.get(new))
         if frames[0].height:
             many = frames[0].group_by(keys).len().filter(pl.col("len") >= FEWEST)
             frames[1] = frames[1].join(many.select(keys), on=keys, how="anti")
