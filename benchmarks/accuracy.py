@@ -50,7 +50,7 @@ import measured_training
 import replay
 from accuracy_page import SYSTEMS
 from left_out import KNOWN, REPEATED, SUPERSEDED, TOO_FAST, WHOLE_FILES, Sections, reasons, rows_of, sections
-from measured_ops import LAWS, Case, cases, chip, last_level, read
+from measured_ops import LAWS, Case, cases, chip, last_level, other_sort, read
 from measured_other_ops import ENCODER, newer, older_chips, others, streams
 from roofline.declared.errors import InputError
 from roofline.engines.engine import default_engine, engine_named
@@ -109,8 +109,7 @@ def score_case(case: Case, fitted: bool = True, seen: bool = True) -> Scored:
     with np.errstate(all="ignore"):  # sizes of nothing, which `one` leaves out
         predicted = np.asarray(law(**case.args, chip=machine, c=known.record), dtype=float)
     plain = np.maximum(case.flops / machine.peak, case.size / machine.bandwidth)
-    wide = known.of_ranks(case.args["remote"] > 0) if case.kind == "experts" else known
-    wide = wide.unmasked if case.file == ENCODER else wide
+    wide = known.unmasked if case.file == ENCODER else known.of_sort(other_sort(case))
     low, high = wide.interval(predicted, fitted)
     far = case.footprint > (4.0 if machine.keeps else 1.2) * last_level(case.system)
     own = fitted and seen and known.grade == "A"

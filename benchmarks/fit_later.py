@@ -10,7 +10,7 @@ collectives, after fit_collectives.py, those that hold 80 % of later releases un
 import argparse
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ import measured_collectives
 from accuracy import constants_of, score_case
 from left_out import rows_of, sections
 from measured_collectives import Rows
-from measured_ops import Case, Column, cases
+from measured_ops import Case, Column, cases, other_sort
 from measured_other_ops import newer
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.constants import FOLDER, Constants
+from roofline.kernels.constants import FOLDER, SORTS, Constants
 from roofline.kernels.links import FILE as LINKS
 
 FEWEST = 40
@@ -35,8 +35,12 @@ PRIOR = 60
 ANOTHER = 3.0
 """A row that is further off than this ran another kernel (a fallback for its head size, one launched by the host),
 which says nothing of how a newer release of the same one falls."""
+RANGES: Mapping[str, tuple[tuple[float, float], tuple[float, float]]] = {
+    "experts": ((0.5, 1.0), (1.0, 3.0)), "decode": ((0.1, 3.0), (0.1, 3.0)), "prefill": ((0.1, 3.0), (0.1, 3.0)),
+}  # fmt: skip
+"""Kind → the least and the greatest power of its two sorts."""
 OWN = ("later_", "release = ")
-"""What lines of a table that are written here begin with, but for the widths of experts."""
+"""What lines of a table that are written here begin with, but for the powers of two sorts."""
 Table = tuple[str, str]
 """Of which file which table."""
 
@@ -80,25 +84,27 @@ def ends(group: Iterable[Case]) -> dict[str, float]:
     return factors
 
 
-def widths(group: Iterable[Case]) -> dict[str, list[float]]:
-    """Of experts, the powers of the interval's ends on ranks that hold all of them and on others.
+def widths(group: Sequence[Case]) -> dict[str, list[float]]:
+    """The powers of the interval's ends of the two sorts of ops of a kind, such as experts on ranks that hold all.
 
     The share of the logarithm of the end that 80 % of all rows have, drawn towards 1 as PRIOR rows of it would.
     """
+    kind = group[0].kind
     logs: list[Column] = []
-    remote: list[NDArray[np.bool_]] = []
+    other: list[NDArray[np.bool_]] = []
     for c in group:
         s = score_case(c)
         keep = np.isfinite(s.predicted) & (s.predicted > 0) & ~(s.far & (s.plain > c.seconds))
+        if kind != "experts":
+            keep &= np.abs(np.log(c.seconds / np.where(keep, s.predicted, c.seconds))) <= np.log(ANOTHER)
         logs.append(np.log(c.seconds[keep] / s.predicted[keep]))
-        remote.append(np.broadcast_to(c.args["remote"], c.seconds.shape)[keep] > 0)
-    log, apart = np.concatenate(logs), np.concatenate(remote)
+        other.append(np.broadcast_to(other_sort(c), c.seconds.shape)[keep])
+    log, second = np.concatenate(logs), np.concatenate(other)
     values: dict[str, list[float]] = {}
-    for name, part in (("alone", ~apart), ("shared", apart)):
+    for name, part, (narrow, wide) in zip(SORTS[kind], (~second, second), RANGES[kind], strict=True):
         n = int(part.sum())
         if n >= FEWEST and n < len(log):
             shares = [np.quantile(log[part], at) / np.quantile(log, at) for at in (0.1, 0.9)]
-            narrow, wide = (0.5, 1.0) if name == "alone" else (1.0, 3.0)
             values[name] = [float((n * np.clip(x, narrow, wide) + PRIOR) / (n + PRIOR)) for x in shares]
     return values
 
@@ -187,10 +193,10 @@ def main(argv: Iterable[str]) -> None:
             path = FOLDER / f"{file}.toml"
             path.write_text(written(path.read_text(), table, values))
             number += 1
-    experts = [c for c in (*older, *later) if c.kind == "experts" and c.software != "aiter"]
-    for (file, table), group in tables(FOLDER, experts).items():
-        path = FOLDER / f"{file}.toml"
-        path.write_text(written(path.read_text(), table, widths(group), ("alone = ", "shared = ")))
+    two = [c for c in (*older, *later) if c.kind in SORTS and c.software != "aiter"]
+    for (file, table), group in tables(FOLDER, two).items():
+        path, names = FOLDER / f"{file}.toml", SORTS[group[0].kind]
+        path.write_text(written(path.read_text(), table, widths(group), tuple(f"{name} = " for name in names)))
     text = LINKS.read_text()
     releases = all_releases(options.folder, text)
     for table, both in releases.items():

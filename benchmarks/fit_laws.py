@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares  # type: ignore[import-untyped]
 
 from left_out import rows_of, sections
-from measured_ops import LAWS, Args, Case, Column, cases, chip, generation, stacked
+from measured_ops import FA4, LAWS, Args, Case, Column, cases, chip, generation, stacked
 from measured_other_ops import streams
 from roofline.hardware.named_chip import chip_named
 from roofline.kernels import law as laws
@@ -59,8 +59,8 @@ FREE: dict[str, dict[str, Range]] = {
         "t0": (9e-6, *LAUNCH),
         "memory": (0.85, *SHARE),
         "sharp": (2, 1, 8),
-        "block": (3e-6, 1e-9, 1e-4),
-        "head": (2e-6, 1e-9, 1e-4),
+        "block": (3e-6, 1e-9, 1e-3),
+        "head": (2e-6, 1e-9, 1e-3),
         "walk": (2e-8, 1e-11, 1e-6),
         "reach": (256, 30, 1e7),
         "l2": (2, 0.3, 20),
@@ -332,7 +332,7 @@ def jobs(measured: list[Case]) -> dict[Key, Rows]:
     for (system, dtype, kind, soft), group in groups.items():
         if group[0].software not in HOST and not (kind == "stream" and soft.endswith(SERVING)):
             wide[(f"generation.{generation(system)}", dtype, kind, soft)] += group
-            if system not in ALONE and (dtype, generation(system)) not in APART:
+            if system not in ALONE and soft != FA4 and (dtype, generation(system)) not in APART:
                 wide[("generic", dtype, kind, soft)] += group
     tables: dict[Key, Rows] = {}
     for key, group in distinct(groups).items():

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 import roofline as rl
 from fit_older import keep
-from measured_blocks import FORMATS, OUTSIDE, TABLES, block_model
+from measured_blocks import FORMATS, OUTSIDE, TABLES, block_model, by_itself
 from measured_ops import column, known, parts, read
 from roofline.hardware.named_chip import chip_named
 from roofline.kernels import law
@@ -99,7 +99,7 @@ def groups(folder: Path) -> Iterator[tuple[tuple[str, str, str], SparseRows]]:
         dtype = f"bf16_kv_{'fp8' if cache == 'fp8' else 'bf16'}"
         none = replace(chip, constants={dtype: {"latent_sparse": {"default": NOTHING}}})
         e = rl.estimate(
-            model, rl.Step(cached=cached, new=new, batch=batch), on=none, engine=engine, within=False,
+            model, rl.Step(cached=cached, new=new, batch=batch), on=none, engine=by_itself(engine), within=False,
             precision=f"weights={FORMATS[gemm]},kv={'fp8' if cache == 'fp8' else 'bf16'}",
         )  # fmt: skip
         seconds = {op.name: np.broadcast_to(op.span.expected, (part.height,)) for op in e.ops}

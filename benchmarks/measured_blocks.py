@@ -1,12 +1,14 @@
 """Measured attention blocks, from the first projection to the last, beside the same ops of a model of one layer.
 
-Like a whole model, a block errs beyond its kernels, by what lies between them.
+Like a whole model, a block errs beyond its kernels, by what lies between them. It is called by itself: no norm or
+activation before it leaves the values in few bits that its products take, so the pass that quantises them is a part of
+it. Its interval is that of a step: common errors of its ops add up, own ones do as the root of their squares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,9 +19,11 @@ from numpy.typing import NDArray
 import roofline as rl
 from measured_ops import column, known, parts, read
 from roofline.declared.errors import InputError
+from roofline.engines.engine import Engine, engine_named
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.plan import WHOLE
 from roofline.inference.span import Span
+from roofline.kernels.deviation import EXACT
 from roofline.measured.accuracy.scoring import Scored
 from roofline.model.load import catalog_config
 
@@ -66,6 +70,11 @@ def block_model(label: str, table: str, heads: int) -> rl.Model | None:
     return None if name is None else one_layer(name, heads)
 
 
+def by_itself(engine: str) -> Engine:
+    """An engine whose block is called by itself: activations are quantised in a pass of its own."""
+    return replace(engine_named(engine), fuses=())
+
+
 def blocks(folder: Path) -> Iterator[Blocks]:
     """Every block of a model of the catalog, in CUDA graphs."""
     for file in FILES:
@@ -101,17 +110,18 @@ def _block(file: str, key: tuple[str, ...], part: pl.DataFrame) -> Blocks | None
     cached = "fp8" if cache_dtype == "fp8" else "bf16"
     try:
         e = rl.estimate(
-            model, step, on=chip_named(system).id, engine=engine, within=False,
+            model, step, on=chip_named(system).id, engine=by_itself(engine), within=False,
             precision=f"weights={formats},kv={cached}",
         )  # fmt: skip
     except InputError:
         return None
-    spans = [op.span for op in e.ops if not op.name.startswith(OUTSIDE)]
-    floor, expected, low, high = (
-        np.broadcast_to(np.sum([np.broadcast_to(s.ends()[i], (part.height,)) for s in spans], axis=0), (part.height,))
-        for i in range(4)
+    ops = [op.each for op in e.ops if not op.name.startswith(OUTSIDE)]
+    error = sum((op.error for op in ops), start=EXACT)
+    floor, expected = (
+        sum(np.broadcast_to(getattr(op, name), (part.height,)) for op in ops) for name in ("floor", "expected")
     )
-    _, _, low, high = Span(floor, expected, low, high).wider(WHOLE).ends()
+    span = Span(floor, expected, np.maximum(expected - error.below, floor), expected + error.above).wider(WHOLE)
+    low, high = (np.broadcast_to(end, (part.height,)) for end in span.interval)
     seconds = column(part, "latency_ms") / 1e3
     fitted = "in part: the law's constants" if table.startswith("dsa_") else "no"  # fit_sparse.py
     scored = Scored(expected, seconds, floor, low, high, np.zeros(part.height, dtype=bool), "-", fitted)

@@ -40,7 +40,10 @@ LOW_LATENCY, NORMAL, PUBLISHED = (
 )
 LLMCOMPASS = "allreduce_llmcompass.csv"
 OPS = {"alltoall": "all_to_all", "send_recv": "p2p"}
-NETWORK = {"a100_dgx": 25e9, "h100_dgx": 50e9}  # the NIC of a GPU in the node's datasheet; the rows do not say
+NETWORK = {"a100_dgx": 10.6e9, "h100_dgx": 50e9}
+"""B/s of a node's way to another, which the rows do not say. H100's is the NIC of one GPU in the node's datasheet, for
+p2p alone. A100's is what p2p's own rows show, of which the largest reach 7.8 GB/s; all-reduces of one, two, four and
+eight GPUs of a node send no more between them, 4 to 12 GB/s, so that the GPUs share it."""
 NODES = {
     "a100_dgx": "a100_sxm",
     "h100_dgx": "h100_sxm",
@@ -165,10 +168,14 @@ def custom(folder: Path, file: str = CUSTOM) -> Iterator[Rows]:
 def vidur(folder: Path) -> Iterator[Rows]:
     """Kernel times, whole microseconds; an all-reduce is PyTorch's of 2023, what a rank waits for the others included.
 
-    The send_recv rows of the A100 pairs repeat the H100 pairs': left out.
+    The send_recv rows of the A100 pairs repeat the H100 pairs': left out. So are those between machines of pairs: one
+    device of each of two nodes (num_nodes = num_workers // devices_per_node in vidur/profiling/collectives of
+    github.com/microsoft/vidur), whose network nobody tells.
     """
     for (name, op, n, each), part in groups(read(folder, VIDUR), ["node", "op", "num_workers", "devices_per_node"]):
         if name not in NODES or (name == "a100_pairwise_nvlink" and op == "send_recv"):
+            continue
+        if n > each and name not in NETWORK:
             continue
         system = NODES[name]
         chip = chip_named(system)
@@ -177,9 +184,9 @@ def vidur(folder: Path) -> Iterator[Rows]:
         if name.endswith("dgx"):
             levels = [Level("node", each, link, 1e-6, "switch", system.startswith("h100"))]
             if n > each:
-                levels.append(Level("cluster", n // each, NETWORK[name], 5e-6, "network"))
+                levels.append(Level("cluster", n // each, NETWORK[name] / each, 5e-6, "network"))
             where = "node" if n <= each else "across nodes"
-        else:  # pairs joined by NVLink, the pairs by PCIe; one device "per node" is one of each of two pairs
+        else:  # pairs joined by NVLink, the pairs by PCIe
             pair = min(n, each, 2)
             levels = [Level("bridge", pair, link, 1e-6, "switch")]
             if n > pair:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from drawn_loads import loads_of
 from roofline.declared.errors import InputError
 from roofline.hardware.named_chip import chip_named
+from roofline.kernels import constants
 from roofline.kernels import law as laws
 from roofline.kernels.law import Roof
 from roofline.kernels.target import roof_of
@@ -72,6 +73,15 @@ def chip(system: str, dtype: str) -> Roof:
 def last_level(system: str) -> float:
     """Bytes of the last-level cache."""
     return (chip_named(system).cache or 1.0) if known(system) else 1.0
+
+
+def other_sort(c: Case) -> NDArray[np.bool_]:
+    """Of a case's rows, those of the other sort by SORTS."""
+    if c.kind == "experts":
+        return np.asarray(c.args["remote"] > 0)
+    if c.kind == "decode":
+        return np.asarray(c.footprint > last_level(c.system))
+    return np.asarray(c.args["new"] >= constants.FEW if c.kind == "prefill" else np.zeros(len(c.seconds), dtype=bool))
 
 
 def generation(system: str) -> str:
@@ -231,13 +241,21 @@ Done = Mapping[str, NDArray[np.int64]]
 """File → the rows of it that are read already."""
 
 
+FEWEST = 40
+"""Rows of an older table below which the newer one's are fitted too: a few tell little of a kernel."""
+APART = "apart"
+"""Column of attention's rows: the software of their kernel where it is not the engine's usual one, or nothing."""
+FA4, FA4_APART = "fa4", ("h100_sxm", "h200_sxm")
+"""FlashAttention 4, which vLLM runs on Hopper for heads of 512 alone, the other kernels' most being 256."""
+
+
 def by_engine(folder: Path, old: str, new: str, keys: list[str], done: Done | None = None) -> pl.DataFrame:
-    """The rows of an older table, and those of the newer table by engine of what the older one has not by `keys`.
+    """The rows of an older table, and those of the newer table by engine of what the older one has few of by `keys`.
 
     With `done` the other rows of the newer table. What was timed from the host is left out: its launch floor is no
     engine's. `file`: whose row it is.
     """
-    frames = [read(folder, old), read(folder, new)]
+    frames = [_named_apart(read(folder, file)) for file in (old, new)]
     if frames[0].height:
         frames[0] = frames[0].with_columns(backend=pl.col("software").str.split(" ").list.first(), file=pl.lit(old))
     if frames[1].height:
@@ -247,9 +265,20 @@ def by_engine(folder: Path, old: str, new: str, keys: list[str], done: Done | No
         if done is not None:
             return without(frames[1], done.get(new))
         if frames[0].height:
-            frames[1] = frames[1].join(frames[0].select(keys).unique(), on=keys, how="anti")
+            many = frames[0].group_by(keys).len().filter(pl.col("len") >= FEWEST)
+            frames[1] = frames[1].join(many.select(keys), on=keys, how="anti")
     present = [f for f in frames if f.height] if done is None else []
     return pl.concat(present, how="diagonal_relaxed") if present else pl.DataFrame()
+
+
+def _named_apart(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the column APART, where it names kernels of attention."""
+    if "kernel_source" not in frame.columns or "head_dim" not in frame.columns:
+        return frame
+    kernel = pl.col("kernel_source")
+    fa4 = kernel.str.ends_with(FA4) & pl.col("system").is_in(FA4_APART)
+    named = pl.when(fa4).then(pl.lit(FA4)).when(kernel.str.contains("triton")).then(pl.lit("triton"))
+    return frame.with_columns(named.otherwise(pl.lit("")).alias(APART))
 
 
 def without(frame: pl.DataFrame, rows: NDArray[np.int64] | None) -> pl.DataFrame:
@@ -290,18 +319,17 @@ def gemm(folder: Path, file: str, newer: str = "", done: Done | None = None) -> 
 
 
 def attention_prefill(folder: Path, done: Done | None = None) -> Iterator[Case]:
-    frame = by_engine(
-        folder, "attention_prefill_aic.csv", "attention_prefill_engines_aic.csv", ["system", "backend"], done
-    )  # fmt: skip
-    for (file, system, software, q8, kv8, kernel), part in parts(
-        frame, ["file", "system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source"]
+    keys = ["system", "backend", "attn_dtype", "kv_cache_dtype", APART]
+    frame = by_engine(folder, "attention_prefill_aic.csv", "attention_prefill_engines_aic.csv", keys, done)
+    for (file, system, software, q8, kv8, kernel, apart), part in parts(
+        frame, ["file", "system", "software", "attn_dtype", "kv_cache_dtype", "kernel_source", APART]
     ):
         soft = family(software)
         if soft == "trtllm" and q8 != kv8:
             continue  # silently an fp8 kernel
         dtype = "fp8" if q8 == "fp8" else "bf16"
-        if kernel == "triton":
-            soft = "triton"
+        if kernel == "triton" or apart == FA4:
+            soft = apart
         elif kernel == "vllm_triton_attn":  # which vLLM runs where a mask has sinks, and no other kernel of it has them
             dtype += "_triton"
         b, s, h, kv, d, w = (
@@ -325,13 +353,10 @@ def attention_prefill(folder: Path, done: Done | None = None) -> Iterator[Case]:
 
 
 def attention_decode(folder: Path, done: Done | None = None) -> Iterator[Case]:
-    frame = by_engine(
-        folder, "attention_decode_aic.csv", "attention_decode_engines_aic.csv", ["system", "backend"], done
-    )  # fmt: skip
-    if frame.height:
-        frame = frame.with_columns(hand=pl.col("kernel_source").str.contains("triton"))
+    keys = ["system", "backend", "kv_cache_dtype", APART]
+    frame = by_engine(folder, "attention_decode_aic.csv", "attention_decode_engines_aic.csv", keys, done)
     for (file, system, software, cache, hand), part in parts(
-        frame, ["file", "system", "software", "kv_cache_dtype", "hand"]
+        frame, ["file", "system", "software", "kv_cache_dtype", APART]
     ):
         b, p, h, kv, d, w = (
             column(part, c)
@@ -343,7 +368,7 @@ def attention_decode(folder: Path, done: Done | None = None) -> Iterator[Case]:
         cached_bytes = 2 * b * span * kv * d * bytes_
         far = cached_bytes > last_level(system)
         yield case(
-            (file, system, "triton" if hand == "True" else family(software)), "fp8" if cache == "fp8" else "bf16",
+            (file, system, hand or family(software)), "fp8" if cache == "fp8" else "bf16",
             "decode", args, column(part, "latency_ms") / 1e3, 4 * b * span * h * d, cached_bytes + 4 * b * h * d,
             shapes(part, ["batch_size", "past_kv_len", "num_heads"]), footprint=cached_bytes,
             slices={"KV>L2": far, "all": far | True},

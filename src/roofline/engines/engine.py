@@ -62,8 +62,9 @@ class Engine:
     computes for every expert that a rank holds, whether or not a token chose it; none without `deep_gemm`. `untuned`:
     dtype of that kernel → generation → more seconds for each step of its loop where ranks share experts out, for whose
     shapes it has no tuned blocks. `sinks`: generation → kernel of prompts whose attention has sinks, where the usual
-    one cannot have them. `hosts_tables`: tables of n-grams are in pinned memory of the host, from which a GPU reads
-    rows over its link.
+    one cannot have them. `wide_heads`: generation → software of attention's kernel for heads of more than 256 elements,
+    where it is not the engine's own. `hosts_tables`: tables of n-grams are in pinned memory of the host, from which a
+    GPU reads rows over its link.
 
     Host times. `step_s`, `sequence_s`, `token_s`, `prefill_s`: host seconds per step, per sequence and new token in
     it, and per prompt batch. `idle_step_s`, `idle_sequence_s`: more per step and per sequence unless steps are
@@ -196,6 +197,7 @@ class Engine:
     pads: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     fills: Mapping[str, int] = field(default_factory=dict)
     sinks: Mapping[str, str] = field(default_factory=dict)
+    wide_heads: Mapping[str, str] = field(default_factory=dict)
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     marlin: bool = False
     deep_gemm: bool = True

@@ -20,6 +20,12 @@ from roofline.kernels.deviation import COMMON, Deviation
 from roofline.kernels.law import CHOSEN, RECORDS, ExpertsLaw, PrefillLaw
 
 FOLDER = Path(__file__).with_name("constants")
+SORTS: Mapping[str, tuple[str, str]] = {
+    "experts": ("alone", "shared"), "decode": ("near", "far"), "prefill": ("few", "many"),
+}  # fmt: skip
+"""Kind → the two sorts of ops whose intervals differ: experts on a rank with all of them, and with some; decode with a
+cache that the chip's last-level one holds, and with a larger one; prompts of fewer than FEW new tokens, and of more."""
+FEW = 512
 UNKNOWN = (0.5, 2.0)
 """Default interval of a law that was not measured on any similar chip."""
 SOFTMAX = PrefillLaw.fixed
@@ -64,8 +70,8 @@ def worse(a: Grade, b: Grade) -> Grade:
 class Constants:
     """The record of a law with its quality: the grade, and the interval's factors for short and for long ops.
 
-    `later`: those factors for releases after the fitted ones, None where none was measured. `alone`, `shared`: for
-    experts, powers applied to the interval's lower and upper factor, on a rank with all experts and on one with some.
+    `later`: those factors for releases after the fitted ones, None where none was measured. `usual`, `other`: powers
+    applied to the lower and upper factor, of ops of two sorts, which SORTS names by kind.
     """
 
     record: Any
@@ -75,14 +81,16 @@ class Constants:
     mape: float | None = None
     rows: int = 0
     later: tuple[tuple[float, float], tuple[float, float]] | None = None
-    alone: tuple[float, float] = (1.0, 1.0)
-    shared: tuple[float, float] = (1.0, 1.0)
+    usual: tuple[float, float] = (1.0, 1.0)
+    other: tuple[float, float] = (1.0, 1.0)
 
-    def of_ranks(self, others: Count) -> Constants | Either:
-        """The constants for experts; `others`, elementwise: whether other ranks hold some of the experts."""
-        if not is_array(others):
-            return self._as_wide(self.shared if others else self.alone)
-        return Either(others, self._as_wide(self.shared), self._as_wide(self.alone))
+    def of_sort(self, other: Count) -> Constants | Either:
+        """The constants of one of the two sorts of ops; `other`, elementwise: whether an op is of the other one."""
+        if self.usual == self.other:
+            return self._as_wide(self.usual)
+        if not is_array(other):
+            return self._as_wide(self.other if other else self.usual)
+        return Either(other, self._as_wide(self.other), self._as_wide(self.usual))
 
     def _as_wide(self, powers: tuple[float, float]) -> Constants:
         if powers == (1.0, 1.0):
@@ -96,7 +104,8 @@ class Constants:
     def unmasked(self) -> Constants:
         """The constants for attention in which every query sees every key."""
         small, large, *later = (_scattered(ends, UNMASKED) for ends in (self.small, self.large, *(self.later or ())))
-        return replace(self, small=small, large=large, later=(later[0], later[1]) if later else None)
+        both = (later[0], later[1]) if later else None
+        return replace(self, small=small, large=large, later=both, usual=(1.0, 1.0), other=(1.0, 1.0))
 
     @cached_property
     def launch(self) -> float:
@@ -391,7 +400,8 @@ def _record(node: TomlTable, kind: str, software: str | None, grade: str) -> Con
     return Constants(
         RECORDS[kind](**{k: float(v) for k, v in entry.items() if k in names}), grade,
         (entry["low_small"], entry["high_small"]), (entry["low"], entry["high"]),
-        entry.get("mape"), entry.get("rows", 0), _later(entry), _pair(entry, "alone"), _pair(entry, "shared"),
+        entry.get("mape"), entry.get("rows", 0), _later(entry),
+        *(_pair(entry, name) for name in SORTS.get(kind, ("", ""))),
     )  # fmt: skip
 
 

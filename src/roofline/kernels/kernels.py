@@ -15,7 +15,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, is_array, least, most, some, where
 from roofline.declared.numbers.unique_rows import on_distinct
 from roofline.kernels import law
-from roofline.kernels.constants import UNKNOWN, Constants, Either, worse
+from roofline.kernels.constants import FEW, UNKNOWN, Constants, Either, worse
 from roofline.kernels.target import WIDE, Target, wide_key
 from roofline.model.kind_table import KindTable
 from roofline.work import ops as o
@@ -140,7 +140,7 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
     filled = padding_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
-    return (whole * path.slower + waits_of(op, target)) * share_of(op) + filled, constants.of_ranks(remote > 0)
+    return (whole * path.slower + waits_of(op, target)) * share_of(op) + filled, constants.of_sort(remote > 0)
 
 
 def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
@@ -197,6 +197,10 @@ def by_length(op: o.Attend) -> Code:
     return where(code == 0, -1, code)
 
 
+WIDE_HEAD = 256
+"""Elements of a head beyond which FlashAttention 2 and 3 have no kernel, and engines run another (`wide_heads`)."""
+
+
 @runs(o.Attend, matrix=True, work="attention", regime=by_length)
 def _attend(op: o.Attend, target: Target) -> Seconds:
     """Short queries run together in the decode kernel; prompts run in the prefill kernel, one group after another.
@@ -209,10 +213,11 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     cache, latent = target.precision.kv, op.form != "plain"
     plain = wide_key(target.precision.activations.compute)
     suffix = "fp8" if cache.bits == 8 else "bf16" if latent else plain
-    one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, "latent_decode" if latent else "decode")
+    wide = target.engine.wide_heads.get(target.chip.generation) if op.qk_dim > WIDE_HEAD and not latent else None
+    one = target.constants(f"bf16_kv_{suffix}" if latent else suffix, "latent_decode" if latent else "decode", wide)
     special = target.engine.sinks.get(target.chip.generation) if op.sinks and plain == "bf16" else None
     usual = f"{plain}_{special}" if special else plain
-    many = target.constants("bf16_kv_bf16" if latent else usual, "latent_prefill" if latent else "prefill")
+    many = target.constants("bf16_kv_bf16" if latent else usual, "latent_prefill" if latent else "prefill", wide)
     many = many.unmasked if op.unmasked else many
     roof, kv = target.roof(target.precision.activations.compute or "bf16"), float(cache.stored_bits) / 8
     parts = op.step.parts
@@ -255,7 +260,11 @@ def _attend(op: o.Attend, target: Target) -> Seconds:
     for i, q in enumerate(prompts):
         each = where(q.count > 0, long(q), 0.0)
         seconds = seconds + (each if i == 0 else most(each - many.launch, 0.0))
-    return seconds, many if prompts else one
+    if prompts:
+        return seconds, many.of_sort(prompts[0].new >= FEW)
+    width = op.kv_heads * (op.v_dim if latent else op.qk_dim + op.v_dim)
+    cached = sum(q.count * op.pairs_of(q) / q.new for q in brief) * width * kv / parts
+    return seconds, one.of_sort(cached > roof.l2)
 
 
 def _picked(

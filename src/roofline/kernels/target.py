@@ -51,15 +51,16 @@ class Target:
         """Pickle the inputs only: another process looks up the constants itself."""
         return type(self), (self.chip, self.precision, self.engine, self.mode, self.cluster)
 
-    def constants(self, dtype: str, kind: str) -> Constants:
-        """The fitted constants, with their grade."""
-        return self._once((dtype, kind), lambda: self._constants(dtype, kind))
+    def constants(self, dtype: str, kind: str, software: str | None = None) -> Constants:
+        """The fitted constants, with their grade. `software`: whose kernel, if not the engine's own."""
+        return self._once((dtype, kind, software), lambda: self._constants(dtype, kind, software))
 
-    def _constants(self, dtype: str, kind: str) -> Constants:
+    def _constants(self, dtype: str, kind: str, software: str | None) -> Constants:
+        software = software or self.engine.software
         if dtype.endswith(MARLIN):
-            fitted = marlin_constants(self.chip, dtype.removesuffix(MARLIN), self.engine.software)
+            fitted = marlin_constants(self.chip, dtype.removesuffix(MARLIN), software)
         else:
-            fitted = constants_for(self.chip, dtype, kind, self.engine.software)
+            fitted = constants_for(self.chip, dtype, kind, software)
         slower = self.engine.factor(self.chip.generation, "arithmetic")
         if slower != 1 and kind in PRODUCTS:
             fitted = replace(fitted, record=replace(fitted.record, compute=fitted.record.compute / slower))
