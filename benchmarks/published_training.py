@@ -149,8 +149,10 @@ def _llama() -> Iterator[PublishedRun]:
         yield PublishedRun(
             "Llama-3", f"405B, {tokens} tokens on {chips}", flops / (1e12 * tflops * chips), model, batch, tokens,
             {"engine": OWN_SHARDS, "on": "llama-3-24k", "layout": layout, "schedule": "interleaved",
-             "overlap": "dp,pp"},
-            "its cluster's pods; eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half",
+             "overlap": "dp,pp", "recompute": ("act",)},
+            "its cluster's pods; eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half; "
+            "§3.3.2 frees tensors that are not needed again: SwiGLU keeps gate and up alone, as Meta's own kernel does "
+            "(xformers, ops/swiglu_op.py: save_for_backward(x, w1, w2, w3, x1, x2); silu_bw_fused makes their product)",
         )  # fmt: skip
 
 

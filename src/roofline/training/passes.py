@@ -24,7 +24,7 @@ from roofline.kernels.target import Target
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.model import Model
-from roofline.model.modules import Experts
+from roofline.model.modules import ExpertLinear, Experts
 from roofline.training.host import to_host
 from roofline.training.layouts.degrees import MicroBatches
 from roofline.training.memory.memory import two_ended
@@ -154,9 +154,13 @@ def behind_host(passes: Passes, rank: Model, target: Target, step: Training) -> 
     if target.mode.name != "calibrated":
         return passes
     sparse = [(x, int(n)) for block, n in rank.blocks for x in block.modules if isinstance(x, Experts)]
+    looped = [
+        (x, int(n)) for block, n in rank.blocks if any(isinstance(a, ExpertLinear) and a.adapts for a in block.modules)
+        for x in block.modules if isinstance(x, Experts)
+    ]  # fmt: skip
     each = target.engine.expert_layer_s * sum(n for _, n in sparse)
     forward, backward = target.engine.launches_of_expert(target.chip.generation)
-    loops = target.engine.eager_launch_s * sum(n * x.held for x, n in sparse if x.frozen) if forward else 0.0
+    loops = target.engine.eager_launch_s * sum(n * x.held for x, n in looped) if forward else 0.0
     again = forward if step.recompute == "full" else 0.0
     first, second = each + forward * loops, 2 * each + (backward + again) * loops
     if not some(first > 0):
@@ -341,5 +345,5 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
 def timed_micro_batch(one: MicroBatch) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """Times of a micro-batch's layers and ends by pass, and the bytes that a layer of each block keeps."""
     layers, _ = pipeline(one.asked.model, one.layout)
-    kept = [layer_bytes(b.modules, one.micro) for b, _ in layers.blocks]
+    kept = [layer_bytes(b.modules, one.micro, one.asked.engine.retained) for b, _ in layers.blocks]
     return Plan(layers, one.asked.target).totals(one.micro, by_pass), kept

@@ -91,7 +91,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
             return offloaded(alone, rank, known, micro, asked.deployment.chip)
 
         def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
-            return stage_memory(rank, copy, micro, spread, known, shared)
+            return stage_memory(rank, copy, micro, spread, known, shared, asked.engine.retained)
 
         passes = shared.of("passes", (again, waits, kind), run)
         kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, whole, kind), kept), passes, copy)
