@@ -80,7 +80,9 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
     again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
     whole = adding_up(step, spread)
     ranks = shared.of("ranks", (vp, step.schedule in V_SHAPED), lambda: _ranks(model, spread, step, shared))
-    sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers, shared.among))
+    sections, known = shared.of(
+        "sections", (again,), lambda: timed_sections(asked, micro, ranks.layers, shared.among, shared.alone)
+    )
     contention = contention_on(asked.target)
     kinds: dict[int, Stage] = {}
     for kind, (number, rank, copy) in ranks.kinds.items():
