@@ -61,12 +61,15 @@ PIECE = 4096
 def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
     """What the engine can run again: its words, and where it has modules, all norms and activation functions."""
     words = tuple(word for word in RECOMPUTE if word in engine.recomputes)
-    if "modules" not in engine.recomputes:
-        return words
+    modules = cheap_modules(model) if "modules" in engine.recomputes else ()
+    return (*words, modules) if modules else words
+
+
+def cheap_modules(model: Model) -> tuple[str, ...]:
+    """Names of all norms and activation functions of the layers."""
     once = training(1, 1)
     ops = (op for block, _ in model.blocks for op in forward_ops(block.modules, once) if isinstance(op, CHEAP))
-    modules = tuple(dict.fromkeys(op.name for op in ops))
-    return (*words, modules) if modules else words
+    return tuple(dict.fromkeys(op.name for op in ops))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from roofline.training.replicas.traffic import check_sharded
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import V_SHAPED, Training, forward_ops, with_batch
 
-EAGER = frozenset({"fsdp", "prime-rl"})
+EAGER = frozenset({"fsdp", "prime-rl", "torchtitan"})
 """Engines whose loss is PyTorch's own, kernel by kernel, and which have no separate gradient buffer."""
 
 
