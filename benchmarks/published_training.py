@@ -28,6 +28,7 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.model.load import catalog_config
+from roofline.training.layouts.candidates import recomputations
 
 
 @dataclass(frozen=True)
@@ -355,6 +356,9 @@ def ranked(run: PublishedRun) -> Ranked | str:
     e = best(run)
     asked = {name: value for name, value in run.settings.items() if name not in CHOSEN}
     schedules = list(dict.fromkeys((e.schedule, "1f1b", "interleaved"))) if asked["engine"] != "hai-llm" else None
+    again = e.step.recompute
+    if isinstance(again, tuple):  # of the run's own kernels: beside what is tried by default
+        asked["recompute"] = [*recomputations(e.model, e.engine), again]
     s = rl.search_training(
         run.model, batch=run.batch, tokens=run.tokens, chips=int(e.chips), top=10**6, schedule=schedules,
         seconds=WHOLE_S, **asked,
