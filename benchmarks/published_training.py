@@ -356,7 +356,7 @@ def ranked(run: PublishedRun) -> Ranked | str:
     e = best(run)
     asked = {name: value for name, value in run.settings.items() if name not in CHOSEN}
     schedules = list(dict.fromkeys((e.schedule, "1f1b", "interleaved"))) if asked["engine"] != "hai-llm" else None
-    again = e.step.recompute
+    again = run.settings.get("recompute")
     if isinstance(again, tuple):  # of the run's own kernels: beside what is tried by default
         asked["recompute"] = [*recomputations(e.model, e.engine), again]
     s = rl.search_training(
