@@ -302,6 +302,11 @@ def prime(r: TableRow) -> Iterator[MeasuredRun]:
     """
     if r.text("success") != "yes":
         raise LeftOutError("ran out of memory: no time")
+    yield prime_run(r, r.number("step_time_mean_s"))
+
+
+def prime_run(r: TableRow, seconds: float) -> MeasuredRun:
+    """A row of prime-rl, whether it ran or not."""
     name = r.text("chip").removeprefix("NVIDIA ")
     chip, chips, tokens = chip_id(DRIVER_NAMES.get(name, name)), r.whole("num_chips"), r.whole("seq_len_tokens")
     if chip is None:
@@ -311,8 +316,8 @@ def prime(r: TableRow) -> Iterator[MeasuredRun]:
     options: dict[str, Any] = {"lora": int(rank)} if rank else {}
     if r.text("activation_checkpointing") == "Offload":
         options["offload"] = ("activations",)
-    yield measured_run(
-        quantity="training", seconds=r.number("step_time_mean_s"), engine="prime-rl", model=_long(r.text("model")),
+    return measured_run(
+        quantity="training", seconds=seconds, engine="prime-rl", model=_long(r.text("model")),
         on=_cluster(chip, chips), layout=layout, batch=r.whole("micro_batches_per_step") * chips, input=tokens,
         system=chip, slices=("step", f"step,{kind} {r.text('full_or_lora')}", f"step,{r.text('attention')}"),
         micro_batch=1, recompute="full", recipe="bf16-mixed", loss="cut" if kind == "rl" else "eager", **options,

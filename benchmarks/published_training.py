@@ -28,6 +28,7 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
 from roofline.hardware.cluster import Cluster, cluster_named
 from roofline.model.load import catalog_config
+from roofline.training.layouts.candidates import recomputations
 
 
 @dataclass(frozen=True)
@@ -149,8 +150,10 @@ def _llama() -> Iterator[PublishedRun]:
         yield PublishedRun(
             "Llama-3", f"405B, {tokens} tokens on {chips}", flops / (1e12 * tflops * chips), model, batch, tokens,
             {"engine": OWN_SHARDS, "on": "llama-3-24k", "layout": layout, "schedule": "interleaved",
-             "overlap": "dp,pp"},
-            "its cluster's pods; eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half",
+             "overlap": "dp,pp", "recompute": ("act",)},
+            "its cluster's pods; eight chunks of a layer; published TFLOP/s taken to count attention's unmasked half; "
+            "§3.3.2 frees tensors that are not needed again: SwiGLU keeps gate and up alone, as Meta's own kernel does "
+            "(xformers, ops/swiglu_op.py: save_for_backward(x, w1, w2, w3, x1, x2); silu_bw_fused makes their product)",
         )  # fmt: skip
 
 
@@ -353,6 +356,9 @@ def ranked(run: PublishedRun) -> Ranked | str:
     e = best(run)
     asked = {name: value for name, value in run.settings.items() if name not in CHOSEN}
     schedules = list(dict.fromkeys((e.schedule, "1f1b", "interleaved"))) if asked["engine"] != "hai-llm" else None
+    again = run.settings.get("recompute")
+    if isinstance(again, tuple):  # of the run's own kernels: beside what is tried by default
+        asked["recompute"] = [*recomputations(e.model, e.engine), again]
     s = rl.search_training(
         run.model, batch=run.batch, tokens=run.tokens, chips=int(e.chips), top=10**6, schedule=schedules,
         seconds=WHOLE_S, **asked,

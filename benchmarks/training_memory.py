@@ -1,8 +1,9 @@
 """Peak memory of training, measured and ours: `training_memory.py DIR`, where DIR has the measured tables.
 
 SimuMax's runs of Megatron-LM and torchtune report what the allocator handed out, SimuMax as a whole and on the fullest
-rank; torchtitan what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give a figure
-without its unit and its rank: it is read as what is allocated, in GB, on the last stage, which fits them best.
+rank; torchtitan and prime-rl what it reserved (`torch.cuda.memory_stats`, reserved_bytes.all.peak). MLPerf's logs give
+a figure without its unit and its rank: it is read as what is allocated, in GB, on the last stage, which fits them best.
+Runs that ran out of memory have no peak: the last lines say of each whether it fits by our rule.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import roofline as rl
 from measured_serving import LeftOutError
-from measured_training import MLPERF, SIMUMAX, mlperf, sliced
+from measured_training import MLPERF, PRIME, SIMUMAX, mlperf, prime_run, sliced
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.model.load import catalog_config
 
@@ -84,6 +85,22 @@ def _titan(r: TableRow) -> Any:
         recipe="fp8-mixed" if "fp8" in r.text("technique") else "bf16-mixed",
         recompute="op" if r.text("activation_ckpt") == "selective" else "full",
     )  # fmt: skip
+
+
+def prime_rl(directory: Path, ran: bool) -> Iterator[Peak]:
+    """prime-rl's trainer: reserved by those that ran; the chip's memory for those that ran out of it."""
+    for r in cells(directory / PRIME):
+        if (r.text("success") == "yes") != ran:
+            continue
+        run = prime_run(r, r.number("step_time_mean_s") if ran else 0.0)
+        where = {"on": run.where.on, "engine": run.where.engine, "layout": run.where.layout}
+        e = rl.train(run.model, batch=run.settings["batch"], tokens=run.settings["input"], **where, **dict(run.options))
+        case = f"{r.text('model').split('/')[1]} {r.text('kind')} {r.text('full_or_lora')} {r.text('seq_len_tokens')}"
+        text = f"{case} {run.where.on} {r.text('activation_checkpointing')}"
+        if ran:
+            yield Peak("prime-rl", text, r.number("peak_memory_gib") * 2**30, float(e.fullest.reserved))
+        else:
+            yield Peak("out of memory", text, float(e.memory.capacity), float(e.fullest.total))
 
 
 def logged(directory: Path) -> Iterator[Peak]:
@@ -174,7 +191,7 @@ def tune_models() -> Iterator[Peak]:
 
 def main(directory: Path) -> None:
     """Prints each peak, and the median of every group."""
-    peaks = [*simumax(directory), *titan(directory), *logged(directory), *published()]
+    peaks = [*simumax(directory), *titan(directory), *prime_rl(directory, True), *logged(directory), *published()]
     print(f"| {'group':21} | {'run':52} | {'measured':>8} | {'ours':>6} | {'error':>6} |")
     print("|---|---|---|---|---|")
     for p in peaks:
@@ -184,6 +201,10 @@ def main(directory: Path) -> None:
     for group in dict.fromkeys(p.group for p in peaks):
         errors = [abs(p.error) for p in peaks if p.group == group]
         print(f"| {group} | {len(errors)} | {100 * median(errors):.1f} % | {100 * max(errors):.1f} % |")
+    print()
+    for p in prime_rl(directory, False):
+        fits = "fits" if p.ours <= p.measured else "does not fit"
+        print(f"ran out of memory: {p.case}: {p.ours / 2**30:.0f} of {p.measured / 2**30:.0f} GiB, {fits}")
 
 
 if __name__ == "__main__":

@@ -117,8 +117,10 @@ class Engine:
     formats whose grouped products have biases and activation in their kernels.
 
     `moved`: bytes that training moves, kernel by kernel, in the forward pass and back: for each value of experts'
-    outputs (`combine`), whose rows are gathered, weighted and added, and for each logit of a loss by its name. `head`:
-    format in which the head is multiplied forward, the activations' if empty.
+    outputs (`combine`), whose rows are gathered, weighted and added, and for each logit of a loss by its name.
+    `retained`: bytes that its kernels keep until the backward pass, and more that they hold at once in it, for each
+    output of a norm (`norm`) and of an activation (`act`), value of experts' outputs (`combine`), and logit of a loss.
+    `head`: format in which the head is multiplied forward, the activations' if empty.
 
     Training. `trains`: it is a training engine. `overlaps`: layout axes whose communication overlaps with compute by
     default. `zeros`, `staged_zeros`: the ZeRO stages that it runs without and with pipeline stages. `schedules`,
@@ -212,6 +214,7 @@ class Engine:
     biased_experts: Mapping[str, float] = field(default_factory=dict)
     fused_experts: tuple[str, ...] = ()
     moved: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    retained: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     head: str = ""
     zeros: tuple[int, ...] = (0, 1, 2, 3)
     staged_zeros: tuple[int, ...] = (0, 1, 2, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -35,7 +35,11 @@ class Span(Figured):
 
     def times(self, factor: Count) -> Span:
         """The span of `factor` times the work."""
-        return Span(*(factor * value for value in self.ends()))
+        return self.mapped(lambda value: factor * value)
+
+    def mapped(self, each: Callable[[Count], Count]) -> Span:
+        """The span with a function applied to every end."""
+        return Span(*map(each, self.ends()))
 
     def minus(self, other: Span) -> Span:
         """The part of this span beyond the other, end by end; 0 where the other is longer."""
@@ -94,6 +98,8 @@ class Span(Figured):
         return self.floor, self.expected, self.low, self.high
 
     def _with(self, other: Span, each: Callable[[Count, Count], Count]) -> Span:
+        if isinstance(other, Expected):
+            return expected_alone(each(self.expected, other.expected))
         return Span(*(each(a, b) for a, b in zip(self.ends(), other.ends(), strict=True)))
 
     @property
@@ -111,12 +117,39 @@ class Span(Figured):
         return Span(*(shaped(value, shape) for value in self.ends()))
 
 
+@dataclass(frozen=True)
+class Expected(Span):
+    """A span of which only the expected seconds are worked out; its other ends are the same number.
+
+    Of all that is made with one, too, only the expected seconds are worked out: a search asks for no others.
+    """
+
+    def mapped(self, each: Callable[[Count], Count]) -> Span:
+        """The span with a function applied to its expected seconds."""
+        return expected_alone(each(self.expected))
+
+    def _with(self, other: Span, each: Callable[[Count, Count], Count]) -> Span:
+        return expected_alone(each(self.expected, other.expected))
+
+
+def expected_alone(seconds: Count) -> Expected:
+    """A span of which only the expected seconds are known."""
+    return Expected(seconds, seconds, seconds, seconds)
+
+
 NOTHING = Span(0.0, 0.0, 0.0, 0.0)
 
 
 def exactly(seconds: Count) -> Span:
     """A span without uncertainty: all its ends are `seconds`."""
     return Span(seconds, seconds, seconds, seconds)
+
+
+def end_by_end(spans: Sequence[Span], each: Callable[[Sequence[Count]], Count]) -> Span:
+    """One span of several, end by end."""
+    if any(isinstance(span, Expected) for span in spans):
+        return expected_alone(each([span.expected for span in spans]))
+    return Span(*map(each, zip(*(span.ends() for span in spans), strict=True)))
 
 
 def total(spans: Iterable[Span]) -> Span:

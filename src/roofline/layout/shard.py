@@ -407,8 +407,17 @@ def _magnitude(d: m.Magnitude, rank: _Rank, stream: Stream) -> tuple[Iterable[m.
 
 @SHARDING.of(m.ExpertLinear)
 def _expert_linear(e: m.ExpertLinear, rank: _Rank, stream: Stream) -> tuple[Iterable[m.Module], Stream]:
-    """Every rank has its heads of every expert: columns of the query products, rows of the output products."""
+    """Every rank has its heads of every expert: columns of the query products, rows of the output products.
+
+    Adapters of experts are where the experts are, and their tokens come with theirs.
+    """
     tp = rank.layout.tp
+    if e.adapts:
+        layout, etp = rank.layout, rank.layout.expert_tp
+        sizes = {"columns": {"outputs": e.outputs // etp}, "rows": {"inputs": e.inputs // etp}}.get(e.cut, {})
+        copies = layout.ranks // (layout.ep * etp) * (1 if sizes else etp)
+        own: Settings = {**sizes, "copies": copies, "split": layout.cp * layout.tp, "load": layout.load}
+        return (replace(e, **own, ranks=layout.ep, gathered=layout.ep * etp),), stream
     if e.summed:
         check_divides("tp", tp, f"{e.name} inputs", e.inputs)
         partial = stream.partial + (tp > 1) * 1

@@ -9,7 +9,7 @@ from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.model import Block, Model
-from roofline.model.modules import Linear, Magnitude, Module
+from roofline.model.modules import ExpertLinear, Experts, Linear, Magnitude, Module
 
 FUSED = {"qkv_proj": 3, "gate_up_proj": 2}
 """Number of linear layers of the published code that are fused into one layer here."""
@@ -20,20 +20,23 @@ def with_lora(model: Model, rank: int, targets: Iterable[str] = (), magnitudes: 
 
     The output is W·x + B·(A·x) with A [rank, inputs] and B [outputs, rank], so that an adapter has rank·(inputs +
     outputs) parameters. `magnitudes`: with a learned magnitude of each output besides (DoRA). `targets`: names of the
-    linear layers that get an adapter; by default all those of attention and feed-forward. Raises InputError for a name
-    that the model does not have.
+    linear layers that get an adapter, or of routed experts, of which each has its own; by default all those of
+    attention and feed-forward. Raises InputError for a name that the model does not have.
     """
     rank = count("rank", rank, 1)
     named = set(targets)
-    known = {m.name for b in model.layers for m in b.modules if isinstance(m, Linear)}
+    known = {m.name for b in model.layers for m in b.modules if isinstance(m, (Linear, Experts))}
     for name in named - known:
         raise InputError("lora_targets", name, "a linear layer of the model", nearest(name, known) or sorted(known))
 
     def adapted(modules: Iterable[Module], layer: bool) -> Iterator[Module]:
         for module in modules:
-            wanted = module.name in named if named else getattr(module, "part", "") in ("attention", "ffn")
+            usual = isinstance(module, Experts) or getattr(module, "part", "") in ("attention", "ffn")
+            wanted = module.name in named if named else usual
             if layer and isinstance(module, Linear) and wanted:
                 yield from _pair(module, rank)
+            if layer and isinstance(module, Experts) and wanted:
+                yield from _pairs_of_experts(module, rank)
             yield replace(module, frozen=True)
             if layer and isinstance(module, Linear) and wanted and magnitudes:
                 yield Magnitude(
@@ -79,6 +82,22 @@ def _pair(module: Linear, rank: int) -> Iterator[Linear]:
     yield replace(
         module, name=f"{module.name}_lora_b", inputs=rank, bias=False, cut=wide, groups=1, tied=False,  # type: ignore[arg-type]
     )  # fmt: skip
+
+
+def _pairs_of_experts(experts: Experts, rank: int) -> Iterator[ExpertLinear]:
+    """The products of every expert's adapters: of gate and up side by side, and of down.
+
+    Expert tensor parallelism splits them as it splits the experts.
+    """
+    wide, up = (2, "gate_up_proj") if experts.gated else (1, "up_proj")
+    for name, inputs, outputs, cuts in (
+        (f"{up}_lora_a", experts.hidden, wide * rank, "none"), (f"{up}_lora_b", rank, wide * experts.inner, "columns"),
+        ("down_proj_lora_a", experts.inner, rank, "rows"), ("down_proj_lora_b", rank, experts.hidden, "none"),
+    ):  # fmt: skip
+        yield ExpertLinear(
+            name=f"{experts.name}_{name}", inputs=inputs, outputs=outputs, experts=experts.experts,
+            top_k=experts.top_k, adapts=True, cut=cuts,  # type: ignore[arg-type]
+        )  # fmt: skip
 
 
 def with_frozen(model: Model) -> Model:

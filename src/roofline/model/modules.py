@@ -508,14 +508,20 @@ class ExpertLinear(Module):
     """`experts` matrices [outputs, inputs], of which each token uses `top_k`: heads as experts (arXiv:2210.05144 §3).
 
     Their outputs are concatenated. If `summed`, each reads a separate input, and a token's outputs are summed with the
-    router's weights.
+    router's weights. `adapts`: they are one product of the adapters of `Experts`, beside which they run; `cut`: its
+    columns or rows that ranks share out, with theirs. `ranks`, `gathered`, `load`: as of `Experts`.
     """
 
     inputs: int
     outputs: int
     experts: int
-    top_k: int
+    top_k: int | None
     summed: bool = False
+    adapts: bool = False
+    cut: Literal["columns", "rows", "none"] = "none"
+    ranks: Count = 1
+    gathered: Count = 1
+    load: Count = 1.0
 
     @property
     def each(self) -> int:
@@ -523,8 +529,15 @@ class ExpertLinear(Module):
         return self.inputs * self.outputs
 
     @property
+    def held(self) -> int:
+        """Number of experts whose matrices a rank holds."""
+        ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
+        share: int = self.experts // ranks
+        return share
+
+    @property
     def matrix(self) -> int:
-        return self.experts * self.each
+        return self.held * self.each
 
     @property
     def parameters(self) -> int:

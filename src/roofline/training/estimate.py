@@ -27,7 +27,7 @@ from roofline.model import modules as m
 from roofline.model.model import Model
 from roofline.training.layouts.validation import stage_kind
 from roofline.training.memory.memory import TrainingMemory
-from roofline.training.memory.saved_activations import layer_bytes
+from roofline.training.memory.saved_activations import Retained, layer_bytes
 from roofline.training.passes import HOST, Passes, Sections, stage_times
 from roofline.training.pipeline.schedule import Timeline, timeline
 from roofline.training.replicas.stragglers import Stragglers, known_interval
@@ -345,7 +345,10 @@ class TrainingEstimate(Spent, Deployed):
         if self.step.recompute in ("none", "full"):
             return ()
         micro = with_batch(self.step, self.step.micro_batch)
-        kept, plain = (_blocks_keep(self.stages, s) for s in (micro, with_options(micro, recompute="none")))
+        kept, plain = (
+            _blocks_keep(self.stages, s, self.asked.engine.retained)
+            for s in (micro, with_options(micro, recompute="none"))
+        )
         freed = 1 - float(np.min(kept / plain)) if np.all(plain) else 0.0
         if freed >= LITTLE:
             return ()
@@ -383,10 +386,10 @@ LITTLE = 0.01
 """Share of the activations below which recomputation is reported to free nothing."""
 
 
-def _blocks_keep(stages: Iterable[Stage], micro: Training) -> Any:
+def _blocks_keep(stages: Iterable[Stage], micro: Training, retained: Retained) -> Any:
     """Bytes that the layers of all stages keep for one micro-batch."""
     return np.asarray(
-        sum(n * layer_bytes(block.modules, micro).kept for s in stages for block, n in s.rank.blocks), float
+        sum(n * layer_bytes(block.modules, micro, retained).kept for s in stages for block, n in s.rank.blocks), float
     )
 
 

@@ -18,13 +18,13 @@ from roofline.declared.numbers.unique_rows import distinct
 from roofline.inference.contention import Contention
 from roofline.inference.plan import EMPTY, Plan, Total, grade_of
 from roofline.inference.settings import Setup
-from roofline.inference.span import NOTHING, Span, total
+from roofline.inference.span import NOTHING, Span, expected_alone, total
 from roofline.kernels.law import smooth_max
 from roofline.kernels.target import Target
 from roofline.layout.layout import Layout
 from roofline.layout.shard import handing, pipeline
 from roofline.model.model import Model
-from roofline.model.modules import Experts
+from roofline.model.modules import ExpertLinear, Experts
 from roofline.training.host import to_host
 from roofline.training.layouts.degrees import MicroBatches
 from roofline.training.memory.memory import two_ended
@@ -77,11 +77,17 @@ def span_of(t: Total) -> Span:
     return Span(t.floor, t.expected, t.low, t.high)
 
 
+def _expected_of(t: Total) -> Span:
+    return expected_alone(t.expected)
+
+
 @dataclass(frozen=True)
 class Sections:
     """Times of one layer of each block, of the embedding and of the head, by pass and kind of work."""
 
     totals: Mapping[Any, Total]
+    alone: bool = False
+    """Whether only expected seconds are worked out."""
 
     def grade(self, rank: Model) -> Any:
         """The grade of a rank's micro-batch."""
@@ -108,7 +114,7 @@ class Sections:
             if number == PASSES["recompute"]:
                 key = section, PASSES["backward"], what
                 merged[key] = merged.get(key, EMPTY) + (t if share == 1 or section == "head" else t.times(share))
-        return Sections(merged)
+        return Sections(merged, self.alone)
 
     def of(self, rank: Model, number: int, what: Hashable) -> Span:
         """Seconds of a pass of a rank."""
@@ -118,7 +124,8 @@ class Sections:
     @cached_property
     def spans(self) -> Mapping[Any, Span]:
         """The span of each sum."""
-        return {key: span_of(t) for key, t in self.totals.items()}
+        of = _expected_of if self.alone else span_of
+        return {key: of(t) for key, t in self.totals.items()}
 
     @property
     def longest_send(self) -> Span:
@@ -154,9 +161,13 @@ def behind_host(passes: Passes, rank: Model, target: Target, step: Training) -> 
     if target.mode.name != "calibrated":
         return passes
     sparse = [(x, int(n)) for block, n in rank.blocks for x in block.modules if isinstance(x, Experts)]
+    looped = [
+        (x, int(n)) for block, n in rank.blocks if any(isinstance(a, ExpertLinear) and a.adapts for a in block.modules)
+        for x in block.modules if isinstance(x, Experts)
+    ]  # fmt: skip
     each = target.engine.expert_layer_s * sum(n for _, n in sparse)
     forward, backward = target.engine.launches_of_expert(target.chip.generation)
-    loops = target.engine.eager_launch_s * sum(n * x.held for x, n in sparse if x.frozen) if forward else 0.0
+    loops = target.engine.eager_launch_s * sum(n * x.held for x, n in looped) if forward else 0.0
     again = forward if step.recompute == "full" else 0.0
     first, second = each + forward * loops, 2 * each + (backward + again) * loops
     if not some(first > 0):
@@ -273,12 +284,13 @@ def run_passes(step: Training, stages: Sequence[Passes], micro_batches: Count, c
 
 
 def timed_sections(
-    asked: Setup, micro: Training, layers: Model, among: MicroBatches | None = None
+    asked: Setup, micro: Training, layers: Model, among: MicroBatches | None = None, alone: bool = False
 ) -> tuple[Sections, Mapping[int, LayerBytes]]:
     """Times of a micro-batch by section, and the bytes that each block keeps, by the identity of the block in `layers`.
 
     For arrays every distinct micro-batch is computed once: numbers of replicas and micro-batches do not change a
     micro-batch, except through the distance to the next stage. `among`: those of a whole search, computed at once.
+    `alone`: only expected seconds are worked out.
     """
     layout = asked.layout
     capacity = layout.capacity if layout.capacity is not None else 0
@@ -294,18 +306,21 @@ def timed_sections(
     tp, cp, ep, etp, imbalance, capacity, tokens, batch = map(few, numbers)
     if among is not None:
         tp, cp, ep, etp, batch = among.tp, among.cp, among.ep, among.etp, among.micro
-    alone = replace(
+    one_stage = replace(
         layout, tp=tp, cp=cp, ep=ep, etp=etp, dp=ep * etp, imbalance=imbalance, shard=None, zero=0, pp=1, vp=1,
         capacity=None if layout.capacity is None else capacity, stages=(),
     )  # fmt: skip
     step = with_batch(micro, batch) if micro.lengths else changed(micro, (Queries(0, tokens, batch),))
-    totals, kept = _sections_of(asked, step, alone)
+    totals, kept = _sections_of(asked, step, one_stage)
 
     index = among.index if among is not None else None if alike is None else alike.index
+    totals = {**totals}
+    if alone:
+        totals = {key: Total(expected=t.expected) for key, t in totals.items()}
     if index is not None:
         totals = {key: t.at(index) for key, t in totals.items()}
         kept = [k.at(index) for k in kept]
-    sections = Sections({**totals, **Plan(handing(layers), asked.target).totals(micro, by_pass)})
+    sections = Sections({**totals, **Plan(handing(layers), asked.target).totals(micro, by_pass)}, alone)
     blocks = [block for block, _ in layers.blocks]
     known = {id(block): k for block, k in zip(blocks, kept, strict=False)}
     return sections, {**{id(block): LayerBytes(0, 0, 0, 0) for block in blocks[len(kept) :]}, **known}
@@ -341,5 +356,5 @@ def _sections_of(asked: Setup, micro: Training, layout: Layout) -> tuple[Mapping
 def timed_micro_batch(one: MicroBatch) -> tuple[Mapping[Any, Total], Sequence[LayerBytes]]:
     """Times of a micro-batch's layers and ends by pass, and the bytes that a layer of each block keeps."""
     layers, _ = pipeline(one.asked.model, one.layout)
-    kept = [layer_bytes(b.modules, one.micro) for b, _ in layers.blocks]
+    kept = [layer_bytes(b.modules, one.micro, one.asked.engine.retained) for b, _ in layers.blocks]
     return Plan(layers, one.asked.target).totals(one.micro, by_pass), kept

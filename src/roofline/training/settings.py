@@ -48,7 +48,8 @@ class Learner:
     lora: Annotated[Whole | None, "Rank of adapters on frozen weights."] = None
     lora_targets: Annotated[
         Names | None,
-        "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj` (default: all).",
+        "Linear layers that have an adapter, separated by commas, such as `qkv_proj,o_proj`; with `experts` each "
+        "routed expert has its own (default: all of attention and feed-forward).",
     ] = None
     dora: Annotated[
         Switch, "Adapters learn the magnitude of each output too, over the norm of its row of weights (DoRA)."

@@ -80,7 +80,9 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
     again, zero, vp, waits = step.recompute, spread.zero, spread.vp, chunks_waited(step, spread)
     whole = adding_up(step, spread)
     ranks = shared.of("ranks", (vp, step.schedule in V_SHAPED), lambda: _ranks(model, spread, step, shared))
-    sections, known = shared.of("sections", (again,), lambda: timed_sections(asked, micro, ranks.layers, shared.among))
+    sections, known = shared.of(
+        "sections", (again,), lambda: timed_sections(asked, micro, ranks.layers, shared.among, shared.alone)
+    )
     contention = contention_on(asked.target)
     kinds: dict[int, Stage] = {}
     for kind, (number, rank, copy) in ranks.kinds.items():
@@ -91,7 +93,7 @@ def stages_of(asked: Setup, step: Training, shared: Shared) -> Stages:
             return offloaded(alone, rank, known, micro, asked.deployment.chip)
 
         def kept(rank: Model = rank, copy: Model | None = copy) -> TrainingMemory:
-            return stage_memory(rank, copy, micro, spread, known, shared)
+            return stage_memory(rank, copy, micro, spread, known, shared, asked.engine.retained)
 
         passes = shared.of("passes", (again, waits, kind), run)
         kinds[kind] = Stage(number, rank, passes, shared.of("memory", (again, zero, whole, kind), kept), passes, copy)

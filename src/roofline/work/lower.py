@@ -576,12 +576,12 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
 
 @lowers(m.ExpertLinear, tokens_alone)
 def _expert_linear(e: m.ExpertLinear, step: Step) -> Iterator[o.Op]:
-    """T tokens make T·top_k rows, and the distinct experts they visit are read."""
-    t, k = step.tokens, chosen(e)
-    rows, touched = k * t, experts_visited(e.experts, k, t)
+    """T tokens make T·top_k rows, and the distinct experts they visit are read; one of several ranks has its share."""
+    t, k = step.share(step.new_tokens * e.gathered), chosen(e)
+    rows, touched = _loaded(ceil_div(k * t, e.ranks), e.load), _part(experts_visited(e.experts, k, t), e.ranks)
     yield o.ExpertMatMul(
         name=e.name, part="experts", m=rows, k=e.inputs, n=e.outputs, tokens=t, decoding=decodes(step), top_k=k,
-        experts=e.experts, touched=touched, hidden=e.inputs, inner=e.outputs, gated=False, up=not e.summed,
+        experts=e.held, touched=touched, hidden=e.inputs, inner=e.outputs, gated=False, up=not e.summed,
         reference="each", frozen=e.frozen, weight=e.each * touched, input=e.inputs * rows, output=e.outputs * rows,
     )  # fmt: skip
     if e.summed:

@@ -88,3 +88,12 @@ def test_maxtext_accumulates_no_gradients_in_fp8() -> None:
     assert says(several, "recipe fp8 over 4 micro-batches")
     assert 'quantization: "fp8"' in one.text
     assert not says(one, "micro-batches")
+
+
+@pytest.mark.parametrize("stack", ["torchtitan", "maxtext"])
+def test_what_a_search_finds_with_a_stack_is_expressed_in_full(stack: str) -> None:
+    """Its ZeRO stages, formats, recomputation and loss are those that the stack has."""
+    s = rl.search_training("meta-llama/Llama-3.1-8B", on="2xdgx-h100", batch=64, tokens=8192, engine=stack, top=1)
+    handed_over = hand_over(s.best.estimate, stack)
+    assert handed_over.missing == ()
+    assert s.best.recipe == "bf16-mixed"

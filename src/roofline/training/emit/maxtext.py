@@ -15,6 +15,7 @@ from roofline.training.emit.sizes import (
     recompute_words,
 )
 from roofline.training.estimate import TrainingEstimate
+from roofline.training.layouts.candidates import cheap_modules
 
 OPTIMIZERS: Mapping[str, str] = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 
@@ -125,9 +126,9 @@ def _rest(e: TrainingEstimate, n: LayoutSizes) -> Told:
         yield ConfigEntry("remat_policy", "full")
     else:
         yield ConfigEntry("remat_policy", "minimal_with_context")
-        yield Missing(
-            f"recompute {recompute_words(step)}: MaxText keeps products and attention at most, and makes the rest again"
-        )
+        if set(step.recompute) != set(cheap_modules(e.model)):
+            told = f"recompute {recompute_words(step)}"
+            yield Missing(f"{told}: MaxText keeps products and attention at most, and makes the rest again")
     if e.optimizer in OPTIMIZERS:
         yield ConfigEntry("opt_type", OPTIMIZERS[e.optimizer])
     else:

@@ -35,11 +35,12 @@ from roofline.training.layouts.degrees import (
     takes,
     with_micro_batches,
 )
+from roofline.training.layouts.validation import check_run_again
 from roofline.training.memory.memo import Shared
 from roofline.training.pipeline.schedule import takes_chunks
 from roofline.work.ops import Activate, Normalise
 from roofline.work.recipe import Recipe
-from roofline.work.training import RECOMPUTE, Recompute, Training, forward_ops, training
+from roofline.work.training import RECOMPUTE, Recompute, Training, forward_ops, training, with_options
 
 Recomputed: TypeAlias = Recompute | tuple[str, ...]
 Asking: TypeAlias = Callable[[Settings, Shared], tuple[TrainingSetup, Training, Count]]
@@ -60,12 +61,15 @@ PIECE = 4096
 def recomputations(model: Model, engine: Engine) -> tuple[Recomputed, ...]:
     """What the engine can run again: its words, and where it has modules, all norms and activation functions."""
     words = tuple(word for word in RECOMPUTE if word in engine.recomputes)
-    if "modules" not in engine.recomputes:
-        return words
+    modules = cheap_modules(model) if "modules" in engine.recomputes else ()
+    return (*words, modules) if modules else words
+
+
+def cheap_modules(model: Model) -> tuple[str, ...]:
+    """Names of all norms and activation functions of the layers."""
     once = training(1, 1)
     ops = (op for block, _ in model.blocks for op in forward_ops(block.modules, once) if isinstance(op, CHEAP))
-    modules = tuple(dict.fromkeys(op.name for op in ops))
-    return (*words, modules) if modules else words
+    return tuple(dict.fromkeys(op.name for op in ops))
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ class Candidates:
                 if not kept.any():
                     continue
                 together = SCHEDULED if some is points and order in SCHEDULED else order
-                common = shared.setdefault(together, Shared(some.among))
+                common = shared.setdefault(together, Shared(some.among, goal is None))
                 for part, family in _families(asking, alike, left_out, common, goal):
                     considered += family.fits.size
                     left_out["memory"] += int(np.sum(~family.fits))
@@ -238,6 +242,20 @@ def first_of(
         yield timed[family], int(number - (ends[family] - len(timed[family].seconds)))
 
 
+def _asked(
+    asking: Asking, chosen: Settings, recomputed: Sequence[Recomputed], beside: Shared
+) -> list[tuple[TrainingSetup, Training, Count]]:
+    """The candidates for each recomputation, on which neither setup nor micro-batches depend."""
+    first, *others = recomputed
+    setup, step, micro_batches = asking({**chosen, "recompute": first}, beside)
+    if step.recompute_layers is not None or step.recompute_every is not None:  # not of every recomputation
+        return [(setup, step, micro_batches), *(asking({**chosen, "recompute": x}, beside) for x in others)]
+    again = [with_options(step, recompute=x) for x in others]
+    for other in again:
+        check_run_again(setup.model, other)
+    return [(setup, other, micro_batches) for other in (step, *again)]
+
+
 def _families(
     asking: Asking, alike: Alike, left_out: Counter[str], beside: Shared, goal: Goal | None
 ) -> Iterator[tuple[Alike, TrainingFamily]]:
@@ -248,7 +266,7 @@ def _families(
     chosen = {"layout": layout, "micro_batch": points.micro, "schedule": alike.schedule}
     chosen |= {} if alike.recipe is None else {"recipe": alike.recipe}
     try:
-        asked = [asking({**chosen, "recompute": again}, beside) for again in alike.recomputed]
+        asked = _asked(asking, chosen, alike.recomputed, beside)
         yield alike, family_of(beside, asked, alike.zeros, len(points), goal)
     except InputError as error:
         alone = points.among is None
@@ -256,4 +274,6 @@ def _families(
             left_out[error.field] += 1
             return
         for part in alike.halves() if alone else (replace(alike, points=replace(points, among=None)),):
-            yield from _families(asking, part, left_out, beside if part.points is points else Shared(), goal)
+            yield from _families(
+                asking, part, left_out, beside if part.points is points else Shared(None, goal is None), goal
+            )

@@ -19,13 +19,13 @@ from roofline.model.formats import FORMATS
 from roofline.model.model import Model
 from roofline.training.memory.memo import Shared
 from roofline.training.memory.memory import TrainingMemory, memory_of, two_ended
-from roofline.training.memory.saved_activations import LayerBytes
+from roofline.training.memory.saved_activations import FUSED, LayerBytes, Retained
 from roofline.training.pipeline.schedule import check_micro_batches, in_flight
 from roofline.training.replicas.traffic import check_sharded
 from roofline.work.recipe import TRAINABLE
 from roofline.work.training import V_SHAPED, Training, forward_ops, with_batch
 
-EAGER = frozenset({"fsdp", "prime-rl"})
+EAGER = frozenset({"fsdp", "prime-rl", "torchtitan"})
 """Engines whose loss is PyTorch's own, kernel by kernel, and which have no separate gradient buffer."""
 
 
@@ -36,12 +36,14 @@ def copies_of(ranks: Sequence[Model], step: Training) -> tuple[Model | None, ...
 
 def stage_memory(
     rank: Model, copy: Model | None, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None,
-    shared: Shared | None = None,
+    shared: Shared | None = None, retained: Retained = FUSED,
 ) -> TrainingMemory:  # fmt: skip
     """Memory of a rank with one micro-batch in flight, including the stage at the other end if it holds one."""
     beside = shared or Shared()
-    own = memory_of(rank, micro, layout, known, beside, stage_kind(rank))
-    return own if copy is None else own.beside(memory_of(copy, micro, layout, known, beside, stage_kind(copy)))
+    own, *rest = (
+        memory_of(x, micro, layout, known, beside, stage_kind(x), retained) for x in (rank, copy) if x is not None
+    )
+    return own.beside(rest[0]) if rest else own
 
 
 def stage_kind(rank: Model) -> object:
@@ -147,7 +149,7 @@ def has_room(model: Model, step: Training, deployment: Deployment, engine: Engin
     _, ranks = pipeline(model, layout, step.schedule in V_SHAPED)
     copies = copies_of(ranks, step)
     for stage in {0, layout.pp - 1}:
-        memory = stage_memory(ranks[stage], copies[stage], micro, layout)
+        memory = stage_memory(ranks[stage], copies[stage], micro, layout, retained=engine.retained)
         memory = memory_in_flight(memory, stage, step, deployment, engine, micro_batches)
         if some(memory.total > deployment.chip.capacity):
             return False

@@ -16,7 +16,7 @@ from roofline.training.estimate import Stage, TrainingEstimate
 from roofline.training.layouts.validation import kept_in_flight
 from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.memory import sharing, two_ended
-from roofline.training.memory.saved_activations import op_bytes
+from roofline.training.memory.saved_activations import Retained, op_bytes
 from roofline.training.memory.workspace import parameters, stored
 from roofline.work.training import Training, with_batch
 
@@ -68,7 +68,7 @@ def module_bytes(e: TrainingEstimate, stage: int | None = None) -> tuple[RankByt
     kept = [
         (name, float(number) * size)
         for rank, number in zip(chosen.holds, flying, strict=False)
-        for name, size in _kept(rank, micro)
+        for name, size in _kept(rank, micro, e.asked.engine.retained)
     ]
     whole = sum(float(n) * float(each) for n, each in zip(flying, (memory.each, memory.other), strict=True))
     left = whole - sum(size for _, size in kept)
@@ -107,14 +107,14 @@ def _state(e: TrainingEstimate, every: Iterable[tuple[Module, object]], term: st
             )
 
 
-def _kept(rank: Model, micro: Training) -> Iterator[tuple[str, float]]:
+def _kept(rank: Model, micro: Training, retained: Retained) -> Iterator[tuple[str, float]]:
     """Activation bytes that ops of a stage's layers keep per micro-batch; none under full recomputation."""
     if micro.recompute == "full":
         return
     for block, n in rank.blocks:
         if block.name == PIPELINE:
             continue
-        for op, size in op_bytes(block.modules, micro):
+        for op, size in op_bytes(block.modules, micro, retained):
             yield module_of(op.name), float(n * size)
 
 

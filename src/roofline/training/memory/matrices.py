@@ -63,7 +63,7 @@ def matrices(modules: ModuleCounts, optimizer: Optimizer) -> Iterator[Matrices]:
                 number = n * module.held * (3 if module.gated else 2)
                 yield Matrices(name, module.hidden, module.inner, number, True)
             case m.ExpertLinear():
-                yield Matrices(name, module.inputs, module.outputs, n * module.experts)
+                yield Matrices(name, module.inputs, module.outputs, n * module.held, module.adapts)
             case m.LatentAttention():
                 yield Matrices(name, module.rank, module.heads * (module.nope + module.v), n)
             case m.Router():

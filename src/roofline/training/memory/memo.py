@@ -16,7 +16,7 @@ class Shared:
     """Cached parts of training estimates with one model, batch, machine, recipe, and list of degrees and micro-batches.
 
     The key of a part is its name and those choices that it depends on. `among`: micro-batches of a whole search, whose
-    layers are timed once for all of its lists.
+    layers are timed once for all of its lists. `alone`: only expected seconds are asked for.
 
     >>> shared = Shared()
     >>> shared.of("model", (), lambda: "once"), shared.of("model", (), lambda: "twice")
@@ -24,6 +24,7 @@ class Shared:
     """
 
     among: MicroBatches | None = None
+    alone: bool = False
     known: dict[Hashable, Any] = field(default_factory=dict)
 
     def of(self, part: str, choices: tuple[Hashable, ...], work: Callable[[], T]) -> T:

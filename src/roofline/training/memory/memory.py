@@ -15,7 +15,15 @@ from roofline.model.model import Model
 from roofline.model.modules import Module
 from roofline.training.memory.matrices import state_bytes
 from roofline.training.memory.memo import Shared
-from roofline.training.memory.saved_activations import LayerBytes, kept_bytes, kept_of, layer_bytes, layers_away
+from roofline.training.memory.saved_activations import (
+    FUSED,
+    LayerBytes,
+    Retained,
+    kept_bytes,
+    kept_of,
+    layer_bytes,
+    layers_away,
+)
 from roofline.training.memory.workspace import (
     Parameters,
     Working,
@@ -148,14 +156,14 @@ class TrainingMemory(Figured):
         return TrainingMemory(**{f.name: shaped(getattr(self, f.name), shape) for f in fields(self)})
 
 
-def held(*ranks: Model) -> list[tuple[Module, Count]]:
+def modules_of(*ranks: Model) -> list[tuple[Module, Count]]:
     """The modules of the stages that a rank holds, each with its number of occurrences."""
     return [x for rank in ranks for x in rank.modules()]
 
 
 def trained(*ranks: Model) -> Parameters:
     """The parameters that train, over the stages that a rank holds."""
-    return parameters((module, n) for module, n in held(*ranks) if not module.frozen)
+    return parameters((module, n) for module, n in modules_of(*ranks) if not module.frozen)
 
 
 def two_ended(step: Training, stages: int) -> bool:
@@ -195,7 +203,7 @@ class RankKeeps:
 
 def memory_of(
     rank: Model, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None = None,
-    shared: Shared | None = None, kind: Hashable = None,
+    shared: Shared | None = None, kind: Hashable = None, retained: Retained = FUSED,
 ) -> TrainingMemory:  # fmt: skip
     """Memory of a rank that keeps one micro-batch's activations.
 
@@ -203,12 +211,13 @@ def memory_of(
     Ψ·(w + g + s) without ZeRO, Ψ·(w + g + s/N), Ψ·(w + (g + s)/N), Ψ·(w + g + s)/N in stages 1, 2, 3 (arXiv:1910.02054
     §5). Activations: in flight · Σ over layers of what their ops keep (arXiv:2205.05198, generalised). `known`: bytes
     that the blocks keep, by identity, where already computed for several stages. With DualPipe both copies of a stage
-    also shard its state, so each holds half. `shared` caches what ranks of one kind have in common.
+    also shard its state, so each holds half. `shared` caches what ranks of one kind have in common. `retained`: of a
+    framework whose ops are several kernels each.
     """
     shared = shared or Shared()
     again, zero = micro.recompute, layout.zero
     state = shared.of("state", (zero, adding_up(micro, layout), kind), lambda: _state_of(rank, micro, layout))
-    keeps = shared.of("keeps", (again, kind), lambda: _keeps_of(rank, micro, layout, known))
+    keeps = shared.of("keeps", (again, kind), lambda: _keeps_of(rank, micro, layout, known, retained))
     peak, ending = shared.of("moments", (again, zero >= 3, kind), lambda: _moments_of(keeps, rank, micro, layout))
     groups = sum(_several(d) for d in (layout.tp, layout.cp, layout.dp, layout.pp, layout.ep))
     memory = TrainingMemory(
@@ -228,20 +237,25 @@ def _state_of(rank: Model, micro: Training, layout: Layout) -> RankState:
     zero, sharers = layout.zero, sharing(micro, layout)
     away = micro.offload
     weights = 0 if "parameters" in away else total_bytes(stored(rank.modules(), micro), sharers, zero >= 3)
-    optimizer = 0 if "optimizer" in away else state_bytes(held(rank), micro, sharers, zero >= 1)
+    optimizer = 0 if "optimizer" in away else state_bytes(modules_of(rank), micro, sharers, zero >= 1)
     return RankState(weights, _gradients_of(rank, micro, sharers), optimizer)
 
 
-def _keeps_of(rank: Model, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None) -> RankKeeps:
+def _keeps_of(
+    rank: Model, micro: Training, layout: Layout, known: Mapping[int, LayerBytes] | None, retained: Retained
+) -> RankKeeps:
     precision = micro.precision
-    layers = [(layer_bytes(block.modules, micro) if known is None else known[id(block)], n) for block, n in rank.blocks]
+    layers = [
+        (layer_bytes(block.modules, micro, retained) if known is None else known[id(block)], n)
+        for block, n in rank.blocks
+    ]
     each = kept_of(layers, micro)
     streams: Count = 0
     for layer, _ in layers:
         streams = most(streams, layer.widest + layer.again)
     logits = _logits_of(rank, micro)
     ends = [precision.other.bytes(largest_matrix(modules)) for modules in (rank.head, rank.embedding)]
-    loss = kept_bytes(rank.head, micro) + _loss_shared_out(rank, micro, layout)
+    loss = kept_bytes(rank.head, micro, retained) + _loss_shared_out(rank, micro, layout)
     if micro.loss == "chunked":  # gradient of the head's weights so far, and of one chunk
         loss = loss + 2 * ends[0]
     fragments = logits if micro.loss == "eager" and precision.activations.bits < 32 else 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import TypeAlias
 
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, is_array, least, most, some
@@ -14,19 +16,24 @@ from roofline.work.checkpointing import by_op, layers_again
 from roofline.work.lower import lower
 from roofline.work.training import Kept, Training, forward_ops, kept_by, product_format, run_again, with_options
 
+Retained: TypeAlias = Mapping[str, tuple[float, float]]
+"""Bytes that a framework's kernels keep of a value until the backward pass, and more in it (`Engine.retained`)."""
+FUSED: Retained = MappingProxyType({})
+"""One kernel for every op, which keeps what its derivative needs and nothing else."""
 
-def kept_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+
+def kept_bytes(modules: tuple[m.Module, ...], step: Training, retained: Retained = FUSED) -> Count:
     """Bytes that a layer keeps of one micro-batch for its backward pass."""
-    return sum(size for _, size in op_bytes(modules, step))
+    return sum(size for _, size in op_bytes(modules, step, retained))
 
 
-def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.Op, Count]]:
+def op_bytes(modules: tuple[m.Module, ...], step: Training, retained: Retained = FUSED) -> Iterator[tuple[o.Op, Count]]:
     """The ops of a layer, with the bytes that each keeps of one micro-batch.
 
     The backward pass of flash attention reads its own output. If the next product keeps that output in the stream's
     format it is stored once. If the product keeps another format, or nothing because its weights are frozen, attention
     stores it itself (TransformerEngine, pytorch/attention/dot_product_attention/backends.py, `FusedAttnFunc`). A recipe
-    may store it once for both (`attended`).
+    may store it once for both (`attended`). Where an op is several kernels, it keeps what they do (`retained`).
     """
     every = list(kept_by(modules, step))
     activated = FORMATS[step.recipe.activated or step.recipe.stream]
@@ -39,7 +46,23 @@ def op_bytes(modules: tuple[m.Module, ...], step: Training) -> Iterator[tuple[o.
         before = needed and attended is not None and behind is not None and some(behind[1].products > 0)
         once = 0 if attended is None or not before else attended.bytes(op.output)
         own = once if before else stream.bytes(op.output) if needed and not _kept_behind(behind, step) else 0
-        yield op, product_format(op, step).bytes(products) + read.bytes(k.stream) + 4 * k.single + own
+        kernels = _kernels_of(op, retained)
+        if kernels is None or run_again(op, step, whole=False):
+            own = own + read.bytes(k.stream) + 4 * k.single
+        else:
+            own = own + (sum(kernels[0]) if isinstance(op, o.Loss) else kernels[0][0]) * kernels[1]
+        yield op, product_format(op, step).bytes(products) + own
+
+
+def _kernels_of(op: o.Op, retained: Retained) -> tuple[tuple[float, float], Count] | None:
+    """Bytes of each value that the kernels of an op keep and hold, and its values; None where it is one kernel."""
+    if isinstance(op, o.Loss):
+        name, values = op.way, op.rows * op.width
+    elif isinstance(op, o.Sum) and op.weighted:
+        name, values = "combine", op.input
+    else:
+        name, values = {o.Normalise: "norm", o.Activate: "act"}.get(type(op), ""), op.output
+    return (retained[name], values) if name in retained else None
 
 
 def _needs_output(op: o.Op, step: Training) -> bool:
@@ -71,14 +94,18 @@ def kept_by_op(modules: tuple[m.Module, ...], step: Training) -> Count:
     return input_bytes(modules, step) + step.precision.activations.bytes(outputs) + sums
 
 
-def widest_bytes(modules: tuple[m.Module, ...], step: Training) -> Count:
+def widest_bytes(modules: tuple[m.Module, ...], step: Training, retained: Retained = FUSED) -> Count:
     """Bytes of the widest op of a layer in the backward pass: its inputs and output, or their gradients."""
     widest: Count = 0
+    apart: Count = 0
     for module in modules:
         for op in lower(module, step):
+            kernels = _kernels_of(op, retained)
+            if kernels is not None:
+                apart = most(apart, kernels[0][1] * kernels[1])
             if not isinstance(op, (o.Communicate, o.Sum)):
                 widest = most(widest, op.input + op.output)
-    return step.precision.activations.bytes(widest)
+    return most(step.precision.activations.bytes(widest), apart)
 
 
 @dataclass(frozen=True)
@@ -99,15 +126,16 @@ class LayerBytes:
         return LayerBytes(*(v[places] if is_array(v) and v.ndim else v for v in numbers))
 
 
-def layer_bytes(modules: tuple[m.Module, ...], micro: Training) -> LayerBytes:
+def layer_bytes(modules: tuple[m.Module, ...], micro: Training, retained: Retained = FUSED) -> LayerBytes:
     """The bytes that one layer keeps and needs."""
-    plain, widest = kept_bytes(modules, with_options(micro, recompute="none")), widest_bytes(modules, micro)
+    plain = kept_bytes(modules, with_options(micro, recompute="none"), retained)
+    widest = widest_bytes(modules, micro, retained)
     if micro.recompute == "full":
         return LayerBytes(input_bytes(modules, micro), plain, widest, plain)
     if micro.recompute == "op":
         kept = least(kept_by_op(modules, micro), plain)
         return LayerBytes(kept, plain, widest, plain - kept)
-    return LayerBytes(kept_bytes(modules, micro), plain, widest, 0)
+    return LayerBytes(kept_bytes(modules, micro, retained), plain, widest, 0)
 
 
 def layers_away(layers: int, micro: Training) -> int:

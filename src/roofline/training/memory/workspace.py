@@ -53,11 +53,16 @@ def parameters(modules: ModuleCounts) -> Parameters:
     dense: Count = 0
     experts: Count = 0
     for module, n in modules:
-        if isinstance(module, m.Experts):
+        if _of_experts(module):
             experts = experts + n * module.parameters
         else:
             dense = dense + n * module.parameters
     return Parameters(dense, experts)
+
+
+def _of_experts(module: m.Module) -> bool:
+    """Whether the ranks that share experts out share a module's weights out with them."""
+    return isinstance(module, m.Experts) or (isinstance(module, m.ExpertLinear) and module.adapts)
 
 
 def stored(modules: ModuleCounts, step: Training) -> Mapping[Format, Parameters]:
@@ -114,7 +119,7 @@ def _by_format(
     """Parameters by format: matrices in the format that `matrix_format` gives, everything else in `other`."""
     rows: dict[Format, list[tuple[bool, Count]]] = {}
     for module, n in modules:
-        routed, fmt = isinstance(module, m.Experts), matrix_format(module)
+        routed, fmt = _of_experts(module), matrix_format(module)
         matrix = 0 if fmt is None else module.matrix
         if fmt is not None:
             rows.setdefault(fmt, []).append((routed, n * matrix))
@@ -224,7 +229,7 @@ def _before_added(modules: Iterable[m.Module], micro: Training) -> Count:
             wide = 2 * module.inner if module.gated else module.inner
             sizes[module.name] = module.hidden * (wide + module.inner)
         elif isinstance(module, (m.Linear, m.ExpertLinear)) and getattr(module, "part", "") != "head":
-            groups = module.experts if isinstance(module, m.ExpertLinear) else 1
+            groups = module.held if isinstance(module, m.ExpertLinear) else 1
             shape = (module.inputs, module.outputs)
             sizes[shape if all(isinstance(n, int) for n in shape) else module.name] = module.matrix // groups
     return micro.precision.other.bytes(sum(sizes.values()))

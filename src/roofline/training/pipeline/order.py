@@ -198,7 +198,7 @@ micro-batches is no part of the order for more."""
 
 
 # -- what waits for what -------------------------------------------------------------------------------------------
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def waves_of(schedule: str, p: int, m: int, v: int, whole: bool = False) -> Waves:
     """The items of a schedule by wave; `whole`: weight gradients are part of the backward passes.
 

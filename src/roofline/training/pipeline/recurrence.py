@@ -78,20 +78,21 @@ class Waves:
             took += arrived
         return ends
 
-    def follow(self, ends: Array, seconds: Array, sends: Array, items: Array) -> None:
-        """Compute the end times of some items anew, from those that all others have in `ends`.
+    def follow(self, ends: Array, place: Array, seconds: Array, sends: Array, items: Array) -> None:
+        """Compute the end times of some items anew, from those that the items before them have in `ends`.
 
-        Elements lie on the second axis of `ends`; every one has all micro-batches.
+        `place`: the row of each item in `ends`. Elements lie on the second axis; every one has all micro-batches.
         """
         order = np.sort(items)
         wave = np.searchsorted(self.edges, order, side="right")
         flat = seconds.reshape(-1, *seconds.shape[2:])
         took = flat[(self.runs * seconds.shape[1] + self.kind)[order]]
-        needed, before, sent = self.needed[order], self.before[order], sends[self.sender[order]]
+        rows, needed, before = (place[x] for x in (order, self.needed[order], self.before[order]))
+        sent = sends[self.sender[order]]
         edges = (0, *(np.flatnonzero(np.diff(wave)) + 1).tolist(), len(order))
         for first, last in pairwise(edges):
             arrived = ends[needed[first:last]] + sent[first:last]
-            ends[order[first:last]] = np.maximum(arrived, ends[before[first:last]]) + took[first:last]
+            ends[rows[first:last]] = np.maximum(arrived, ends[before[first:last]]) + took[first:last]
 
     def starts(self, ends: Array, sends: Array, items: Any = slice(None)) -> Array:
         """Start times of some items, where all elements have every micro-batch."""

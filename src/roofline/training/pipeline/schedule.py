@@ -359,12 +359,12 @@ def _overtaking(every: Played, schedule: str, v: int, enough: int, m: Array, som
     other. Until then every end of a stage moves by the same time in each period, as long as no item begins to wait for
     another one than before. So all periods but those near such a change are added at once.
     """
-    waves, ends, took, sends = every.waves, *(np.array(x[..., some]) for x in (every.ends, every.took, every.sends))
+    waves, took, sends = every.waves, *(np.array(x[..., some]) for x in (every.took, every.sends))
     p = len(waves.of_stage)
     (rounds, micro_batches), reach = _shift(schedule, p, v), max(REACH, p + 1 if v > 1 else 0)
     places = [_rounds(schedule, i, p, enough, v) for i in range(p)]
     window, block = min(number for *_, number in places), max(rounds, reach)
-    most_followed = max(2, (window - block - rounds) // (2 * rounds))
+    most_followed = max(2, min((window - block - rounds) // (2 * rounds), p + block))
 
     def items(first: int, last: int | None) -> list[Array]:
         """The items of each stage in the rounds from `first` to before `last`, or to the end."""
@@ -378,6 +378,15 @@ def _overtaking(every: Played, schedule: str, v: int, enough: int, m: Array, som
     waited, stage = waves.needed[latest], waves.stage[latest]
     alone = waited == len(waves.stage)
     sender = np.where(alone, stage, waves.stage[np.where(alone, 0, waited)])
+    again = np.concatenate(items(max(0, window - block - most_followed * rounds), None))
+    needs = [x[np.append(again, latest)] for x in (waves.needed, waves.before)]
+    used = np.unique(np.concatenate([again, earlier, *needs]))  # of which alone the end times are followed
+    place = np.zeros(len(waves.stage) + 1, dtype=np.int64)
+    place[used] = np.arange(len(used))
+    ends, sent = every.ends[used][:, some], waves.sender[latest]
+    latest, earlier, previous, waited, last = (
+        place[x] for x in (latest, earlier, waves.before[latest], waited, [order[-1] for order in waves.of_stage])
+    )
     lengths, left, at = np.zeros(m.shape), (m - enough) // micro_batches, np.arange(len(m))
     while len(at):
         moved = (ends[latest] - ends[earlier]).reshape(p, 2 * block, -1)
@@ -385,7 +394,7 @@ def _overtaking(every: Played, schedule: str, v: int, enough: int, m: Array, som
         near = 1e-12 * ends[latest[-1]]
         steady, alike = (high - low <= near).all(axis=0), high.max(axis=0) - low.min(axis=0) <= near
         gain = high[sender] - high[stage]
-        slack = ends[waves.before[latest]] - ends[waited] - sends[waves.sender[latest]]
+        slack = ends[previous] - ends[waited] - sends[sent]
         until = np.where(gain > near, slack, np.inf) / np.where(gain > near, gain, 1.0)
         free = np.maximum(np.floor(until.min(axis=0)), 0.0)
         added = np.where(steady, np.where(alike, left, np.minimum(free, left)), 0).astype(np.int64)
@@ -393,14 +402,14 @@ def _overtaking(every: Played, schedule: str, v: int, enough: int, m: Array, som
         for number in np.unique(followed).tolist():
             some = followed == number
             part, back = ends[:, some], number * rounds
-            part[np.concatenate(items(window - block - back, window - back))] = (
+            part[place[np.concatenate(items(window - block - back, window - back))]] = (
                 part[latest] + added[some] * high[stage][:, some]
             )
-            waves.follow(part, took[..., some], sends[..., some], np.concatenate(items(window - back, None)))
+            waves.follow(part, place, took[..., some], sends[..., some], np.concatenate(items(window - back, None)))
             ends[:, some] = part
         left = left - added - followed
         over = left == 0
-        lengths[at[over]] = ends[[order[-1] for order in waves.of_stage]].max(axis=0)[over]
+        lengths[at[over]] = ends[last].max(axis=0)[over]
         at, left = at[~over], left[~over]
         ends, took, sends = ends[:, ~over], took[..., ~over], sends[..., ~over]
     return lengths

@@ -16,7 +16,7 @@ from roofline.model.model import Model
 from roofline.training.estimate import Stage
 from roofline.training.host import to_host
 from roofline.training.memory.matrices import state_bytes
-from roofline.training.memory.memory import held, sharing, trained
+from roofline.training.memory.memory import modules_of, sharing, trained
 from roofline.training.replicas.whole_matrices import whole_ops
 from roofline.work import ops as o
 from roofline.work.training import Training
@@ -30,7 +30,7 @@ def update_of(stages: Sequence[Stage], asked: Setup, step: Training) -> Span:
         seconds = total(Span(t.floor, t.expected, t.low, t.high) for t in timings)
         if "optimizer" in step.offload:
             shared = sharing(step, asked.layout)
-            state = state_bytes(held(*stage.holds), step, shared, shared.zero >= 1)
+            state = state_bytes(modules_of(*stage.holds), step, shared, shared.zero >= 1)
             seconds = seconds + to_host(2 * state, asked.deployment.chip)
         worst = worst.most(seconds + _fetched(stage, step, asked))
     return worst
@@ -45,7 +45,7 @@ def _fetched(stage: Stage, step: Training, asked: Setup) -> Span:
     if "parameters" in step.offload:
         moved = moved + learning.bytes(FORMATS[step.recipe.weights], shared, True)
     if step.optimizer.paged and "optimizer" not in step.offload:
-        state = state_bytes(held(*stage.holds), step, shared, shared.zero >= 1)
+        state = state_bytes(modules_of(*stage.holds), step, shared, shared.zero >= 1)
         moved = moved + 2 * (state - stage.memory.optimizer)
     return to_host(moved, asked.deployment.chip) if some(moved > 0) else NOTHING
 
@@ -56,7 +56,7 @@ def update_ops(holds: Sequence[Model], layout: Layout, step: Training) -> list[o
     dense = ceil_div(learning.dense, layout.sharers) if shared else learning.dense
     experts = ceil_div(learning.experts, layout.expert_sharers) if shared else learning.experts
     n, unit = dense + experts, precision.activations.stored_bits
-    further = state_bytes(held(*holds), step, layout, shared) - precision.optimizer.bytes(n)
+    further = state_bytes(modules_of(*holds), step, layout, shared) - precision.optimizer.bytes(n)
     read, written = (
         _whole(n * float(f.stored_bits / unit) + 8 * further / float(unit))
         for f in (precision.gradients, FORMATS[step.recipe.weights])

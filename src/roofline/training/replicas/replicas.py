@@ -11,7 +11,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, most, some
 from roofline.inference.contention import Contention
 from roofline.inference.deployment import Deployment
-from roofline.inference.span import NOTHING, Span
+from roofline.inference.span import NOTHING, Span, end_by_end
 from roofline.kernels.collectives import collective
 from roofline.layout.layout import Layout
 from roofline.model import modules as m
@@ -131,7 +131,7 @@ def _along(values: Sequence[Count], axes: int) -> Array:
 
 def _over(spans: Sequence[Span], axes: int) -> Span:
     """Stack spans of the stages along a first axis, before `axes` others."""
-    return Span(*(_along([span.ends()[i] for span in spans], axes) for i in range(4)))
+    return end_by_end(spans, lambda values: _along(values, axes))
 
 
 def _worst(reduction: Span, gathering: Span) -> tuple[Span, Span]:
@@ -145,7 +145,7 @@ def _worst(reduction: Span, gathering: Span) -> tuple[Span, Span]:
         chosen = np.take_along_axis(np.broadcast_to(value, both.shape), stage, axis=0)[0]
         return float(chosen) if not chosen.ndim else chosen
 
-    return Span(*map(of, reduction.ends())), Span(*map(of, gathering.ends()))
+    return reduction.mapped(of), gathering.mapped(of)
 
 
 def _sent(op: str, size: Count, ranks: Count, stride: Count, deployment: Deployment) -> Span:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import nan
 from typing import Annotated, ClassVar
 
@@ -275,10 +275,17 @@ def search_training(
     if any(np.isnan(t.worth).any() for t in timed):
         raise InputError("objective", objective, aim.needs)
 
+    @cache
+    def usual_recipe(zero: int) -> str | Recipe:
+        """The recipe that the stack sets under layouts with a ZeRO stage."""
+        under = replace(call, where=replace(call.where, layout=Layout(zero=zero)))
+        return with_stack(built, under).how.recipe or str(USUAL["recipe"])
+
     def planned(timed: TimedLayouts, number: int) -> TrainingPlan:
         schedule, again, recipe = timed.how
         told = again if isinstance(again, str) else "".join(f"{name}," for name in again)
-        name = recipe.name if isinstance(recipe, Recipe) else recipe or str(USUAL["recipe"])
+        chosen_recipe = usual_recipe(timed.discrete[-1]) if recipe is None else recipe
+        name = chosen_recipe.name if isinstance(chosen_recipe, Recipe) else chosen_recipe
         layout, micro = timed.layout(number), int(timed.points.micro[timed.places[number]])
         chosen = {"layout": layout, "micro_batch": micro, "schedule": schedule, "recompute": again}
         chosen |= {} if recipe is None else {"recipe": recipe}

@@ -182,7 +182,7 @@ def modules_table(rows: tuple[RankBytes, ...]) -> Table:
 def training_step_text(e: TrainingEstimate) -> str:
     """The step: time, its parts, and utilization."""
     slowest, second = e.slowest.turns, e.asked.second and e.asked.second.setup
-    sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items()) or "none"
+    sent = ", ".join(f"{AXES[axis]} {seconds(value)}" for axis, value in e.exposed.items())
     where = ", ".join(
         f"{name} {seconds(span.expected)}"
         for name, span in (("forward", slowest.forward), ("backward", slowest.backward), ("weights", slowest.weight))
@@ -191,7 +191,7 @@ def training_step_text(e: TrainingEstimate) -> str:
         f"step        {span_text(e.span)}",
         f"passes      {seconds(e.passes.expected)}; one micro-batch on the slowest stage: {where}",
         f"bubble      {percent(e.bubble)} of the passes, the mean over the stages",
-        f"exposed     {sent} of communication in a step",
+        f"exposed     {sent} of communication in a step" if sent else "exposed     no communication",
         f"optimizer   {seconds(e.update.expected)}",
         *([f"frozen      {seconds(e.second.expected)}: forward passes of {second.model.name}"] if second else []),
         *(
@@ -248,6 +248,6 @@ def _causes_text(r: Run) -> str:
 def fixes_text(fixes: tuple[Fix, ...]) -> str:
     """What would make it fit."""
     if not fixes:
-        return "does not fit; no one or two changes make it"
+        return "does not fit; no one change would make it, nor two together"
     ways = [f"{f.detail} ({counted(f.estimate.chips, 'chip')}, {seconds(f.estimate.time)} a step)" for f in fixes]
     return "does not fit; would with: " + "; or ".join(ways)
