@@ -318,14 +318,14 @@ def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_
     replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
+    several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
+    if not several.any():
+        return rate
     each = prefills * most(1.0, most_rate / server.fastest)
 
     def taken(rate: Count) -> Array:
         return np.asarray(each * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills))
 
-    several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
-    if not several.any():
-        return rate
     less = where(several, least(rate, taken(rate)), rate)
     if np.all(np.asarray(less >= rate)):
         return rate
