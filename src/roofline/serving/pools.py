@@ -39,7 +39,7 @@ from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_hel
 from roofline.serving.encoders import EncoderPool, encoders_of
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.serving.first_token import scattered
-from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
+from roofline.serving.pool_sizing import Pair, Replicas, Settled, settled_pools
 from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
 from roofline.serving.server import LOADS, Server, known_server
 from roofline.serving.transfer import moved_bytes, networks
@@ -221,7 +221,7 @@ class Pools(Spent, LoadAnswer):
 
 def pools_serving(
     model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
-    images: Images | None = None, bill: Bill | None = None, follows: bool = True,
+    images: Images | None = None, bill: Bill | None = None, follows: bool = True, settled: Settled | None = None,
 ) -> Pools:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
@@ -229,7 +229,7 @@ def pools_serving(
     together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
     all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
     rate. `speculation`: decode steps verify drafts. `follows`: whether the prefill pool is followed at a rate; else its
-    waits are the formula's.
+    waits are the formula's. `settled`: what requests go through in these pools, where it is known.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
     false and times ignore the memory limit.
@@ -239,7 +239,7 @@ def pools_serving(
     check_context(model, prefill(1, requests.input + requests.output - 1))
     pair = _pair(model, requests, where, pools, bill)
     broadcast(**load.given, **pair.sizes)
-    return _answer(pair, load, follows)
+    return _answer(pair, load, settled_pools(pair, load) if settled is None else settled, follows)
 
 
 @question
@@ -344,10 +344,9 @@ def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill
     return where(followed, where(beyond, most(waits, wait), waits), wait)
 
 
-def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
+def _answer(pair: Pair, load: Load, s: Settled, follows: bool) -> Pools:
     """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
-    shape, s = pair.shape(load), settled_pools(pair, load)
-    t, p = s.tandem, s.passage
+    shape, t, p = pair.shape(load), s.tandem, s.passage
 
     def back(value: Array) -> Array:
         whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
