@@ -37,7 +37,7 @@ from roofline.inference.deployment import (
 )
 from roofline.inference.memory.memory import Holding, holding
 from roofline.inference.overlap import OverlappedPlan
-from roofline.inference.plan import Plan
+from roofline.inference.plan import ROUTED, Plan
 from roofline.kernels.target import Mode, Target, mode_named
 from roofline.layout.layout import DISCRETE, SEVERAL, Layout, layout_named
 from roofline.model.checkpoints.quantization.asked import formats_of, says_cache
@@ -145,7 +145,8 @@ class Deployed(Result):
 def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
     """The plan of what one rank holds, cached in this process."""
     kind = OverlappedPlan if deployment.layout.overlap else Plan
-    return kind(deployment.rank(model), Target(deployment.chip, formats, engine, law, deployment.cluster))
+    target = Target(deployment.chip, formats, engine, law, deployment.cluster)
+    return kind(deployment.rank(model), target, ROUTED if deployment.layout.popularity is None else 0.0)
 
 
 @remembered(256)
