@@ -1,4 +1,4 @@
-"""Fits the exponent with which tokens choose experts in a step that is timed: `ROUTED` of `roofline/inference/plan.py`.
+"""Fits the exponent by which tokens choose experts in timed steps: `ROUTED` of `roofline/inference/settings.py`.
 
     python benchmarks/fit_popularity.py DIR
 

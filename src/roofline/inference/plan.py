@@ -55,10 +55,6 @@ HOSTED = 0.54
 """Error of a server's host time in a step, as a share of it: the host's processor and the release are not those of the
 servers that it was fitted on. It holds 80 % of the measured servers in whose steps it is more than a fifth; with each
 engine on a chip left out 0.39 to 0.62 (`benchmarks/fit_hosts.py`)."""
-ROUTED = 0.6
-"""Exponent of the power law by which tokens choose experts in a step that is timed, where no popularity is told: of
-692 served rows of 8 mixtures the one with the least error, 7.9 % (8.7 % with even routing); 0.5 or 0.6 with each model
-left out (`benchmarks/fit_popularity.py`). Rows are spread evenly over ranks all the same."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 
@@ -186,20 +182,16 @@ UNTIMED = ("name", "copies")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What one rank holds, and the target it runs on. `totals` times a step of that rank.
-
-    `routed`: the exponent of the power law by which tokens choose experts whose popularity is not told.
-    """
+    """What one rank holds, and the target it runs on. `totals` times a step of that rank."""
 
     rank: Model
     target: Target
-    routed: float = 0.0
     _known: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
     _tables: dict[Hashable, Mapping[Hashable, Total]] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle only the rank and the target; another process computes the rest when needed."""
-        return type(self), (self.rank, self.target, self.routed)
+        return type(self), (self.rank, self.target)
 
     @property
     def unsure_host(self) -> float:
@@ -234,8 +226,6 @@ class Plan:
         places: dict[Hashable, dict[str, tuple[Count, Count]]] = {}
         for section, module, layers in self.rank.placed():
             key = (key_of(module), section not in ENDS)
-            if isinstance(module, Experts) and self.routed and not module.popularity:
-                module = replace(module, assumed=self.routed)
             modules.setdefault(key, module)
             counts = places.setdefault(key, {})
             many, squares = counts.get(section, (0, 0))
