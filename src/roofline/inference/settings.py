@@ -81,6 +81,12 @@ class Setup:
         return self.deployment.layout
 
     @property
+    def assumed_popularity(self) -> float | None:
+        """The exponent by which steps visit experts; None where a popularity is told, and without experts."""
+        told = self.layout.popularity is not None
+        return None if told or routed(self.model) is self.model else ROUTED
+
+    @property
     def formats_text(self) -> Any:
         """The formats in words.
 
