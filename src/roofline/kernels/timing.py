@@ -120,8 +120,6 @@ def time_op(op: o.Op, target: Target) -> Timing:
     """Time one op, elementwise for arrays. Raises InputError if the chip does not support the op's format."""
     if isinstance(op, o.Communicate):
         return _communicate(op, target)
-    if isinstance(op, o.ExpertMatMul):
-        op = op.timed
     code = KERNELS[type(op)].regime(op)
     if not is_array(code):
         return _time(op, target)

@@ -45,7 +45,7 @@ class Layout(Figured):
     the most they accept, over the mean, with the rest dropped; either may be an array. `redundant`: extra copies of
     experts, equally many in each layer, so that ep divides the total. `popularity`: distribution of tokens over
     experts, as the exponent of a power law or as tokens per expert; where `imbalance` is 1 it follows from this. None:
-    counts are of even routing, and steps of inference visit as few experts as those of measured servers.
+    even without a machine; on one, steps of inference visit as few experts as those of measured servers.
     `overlap`: two-batch overlap, where one half of a step's sequences computes while the other exchanges tokens with
     the experts (arXiv:2412.19437 §3.4).
 

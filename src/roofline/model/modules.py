@@ -446,8 +446,8 @@ class Experts(Module):
     On a rank of a layout, the module holds one `ranks`-th of the experts, and their tokens come from `gathered` ranks.
     `load`: rows of the busiest rank over the mean. `redundant`: additional copies of experts, which share their tokens
     with the originals (redundant experts, arXiv:2412.19437 §3.4.1). `popularity`: distribution of tokens over experts
-    (roofline.model.popularity); 0: uniform. `assumed`: an exponent by which steps are timed where it is not told, while
-    counts stay those of uniform routing.
+    (roofline.model.popularity); 0: uniform. `assumed`: exponent by which experts are visited where none is told; rows
+    stay spread evenly over ranks.
     """
 
     hidden: int

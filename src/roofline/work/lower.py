@@ -551,15 +551,15 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
-    touched = _part(slots_visited(e, k, t), e.ranks)
-    visited = _part(slots_visited(replace(e, popularity=e.assumed), k, t), e.ranks) if e.assumed else None
+    chosen_by = replace(e, popularity=e.assumed) if e.assumed else e
+    touched = _part(slots_visited(chosen_by, k, t), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:
         return o.ExpertMatMul(
             name=name, part="experts", m=rows, k=inputs, n=outputs, tokens=t, decoding=decoding,
             top_k=k, experts=e.held,
-            touched=touched, visited=visited, hidden=e.hidden, inner=e.inner, gated=e.gated, up=up, bias=e.bias,
+            touched=touched, hidden=e.hidden, inner=e.inner, gated=e.gated, up=up, bias=e.bias,
             reference=e.reference, frozen=e.frozen,
             weight=inputs * outputs * touched, vector=outputs * touched if e.bias else 0,
             input=inputs * rows, output=outputs * rows,

@@ -12,11 +12,10 @@ written once and read once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from roofline.declared.numbers.arrays import np
-from roofline.declared.numbers.maths import Count, most
+from roofline.declared.numbers.maths import Count
 from roofline.model.formats import Format
 from roofline.model.kind_table import KindTable
 from roofline.model.modules import Degree, Part
@@ -92,8 +91,7 @@ class ExpertMatMul(Op):
     One of the two products of a feed-forward hidden → inner → hidden, `gated` or not; `up` marks the first.
 
     `tokens`·`top_k` = m, except for rows that go to experts without weights. `decoding`: 1 where every query adds one
-    token to cached ones, else 0. `reference`: how the published code multiplies, as in the module. `visited`: how many
-    of the experts a step is timed with, where counts are of others; None where it is `touched`.
+    token to cached ones, else 0. `reference`: how the published code multiplies, as in the module.
     """
 
     m: Count
@@ -104,21 +102,12 @@ class ExpertMatMul(Op):
     top_k: Count
     experts: Count
     touched: Count
-    visited: Count | None = None
     hidden: Count
     inner: Count
     gated: bool
     up: bool
     bias: bool = False
     reference: Literal["grouped", "each", "all"] = "grouped"
-
-    @property
-    def timed(self) -> ExpertMatMul:
-        """The op as it is timed: of its weights those of the experts `visited` are read."""
-        if self.visited is None:
-            return self
-        weight, vector = (v * self.visited / most(self.touched, 1e-9) for v in (self.weight, self.vector))
-        return replace(self, touched=self.visited, visited=None, weight=weight, vector=vector)
 
     @property
     def reference_runs_all(self) -> bool:
