@@ -109,7 +109,7 @@ class Pair:
     @cached_property
     def places(self) -> Count:
         """Most sequences of a decode group, of which there is one for each data-parallel rank and pipeline stage."""
-        return places_of(self.then, self.drafting, self.requests.context, self.whole)
+        return places_of(self.then, self.drafting, self.requests.kept_by(self.then.engine), self.whole)
 
     @cached_property
     def whole(self) -> Count:
