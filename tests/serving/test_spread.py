@@ -126,13 +126,8 @@ def test_a_spread_is_a_number_from_nothing(name: str, cv: Any) -> None:
 
 
 def test_an_engine_that_reserves_room_runs_fewer_where_answers_vary() -> None:
-    asked = {
-        "on": "2xh200-sxm",
-        "layout": "tp=2",
-        "precision": "weights=fp8,kv=fp8",
-        "input": 1024,
-        "output_tokens": 8192,
-    }
+    where = {"on": "2xh200-sxm", "layout": "tp=2", "precision": "weights=fp8,kv=fp8"}
+    load = {"input": 1024, "output_tokens": 8192, "concurrency": 128}
 
     def served(engine: str, cv: float) -> rl.Serving:
         vary = {"input_cv": 0.0, "output_cv": cv}
