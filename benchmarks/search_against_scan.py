@@ -6,8 +6,9 @@ A case is one machine of a few chips and a few tensor-parallel degrees. Without 
 number of users up to `USERS` under every degree, and keeps the most tokens a second of a chip within the limits. With a
 concurrency it asks for every number of replicas, and keeps the fewest chips. Every plan that is listed is then asked
 again by `serve`. Limits are for 99 % of the requests, with `--mean` for their means. `--confirm` simulates the
-recommended plan of each case. FIRST, by default 0, is the seed of the first case. Prints a line for each case; exits with 1 where a search is more than `WITHIN` below its
-scan, a plan has other figures than `serve`, or a recommended plan misses its limits in the simulation.
+recommended plan of each case. FIRST, by default 0, is the seed of the first case. Prints a line for each case; exits
+with 1 where a search is more than `WITHIN` below its scan, a plan has other figures than `serve`, or a recommended plan
+misses its limits in the simulation.
 """
 
 from __future__ import annotations
