@@ -109,7 +109,7 @@ class Pair:
     @cached_property
     def places(self) -> Count:
         """Most sequences of a decode group, of which there is one for each data-parallel rank and pipeline stage."""
-        return places_of(self.then, self.drafting, self.requests.context, self.whole)
+        return places_of(self.then, self.drafting, self.requests.kept_by(self.then.engine), self.whole)
 
     @cached_property
     def whole(self) -> Count:
@@ -211,6 +211,7 @@ class Settled:
     """The number of replicas of either kind and what a request goes through; arrays with one axis, of all settings.
 
     `step_floor`: speed of light of a decode step with the number of sequences that run, linear between those timed.
+    `follows`: whether the prefill pool is followed at a rate; else its waits are the formula's.
     """
 
     prefills: Array
@@ -218,6 +219,7 @@ class Settled:
     tandem: Tandem
     passage: Passage
     step_floor: Array
+    follows: bool = True
 
 
 def settled_pools(pair: Pair, load: Load) -> Settled:

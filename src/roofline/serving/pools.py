@@ -221,15 +221,14 @@ class Pools(Spent, LoadAnswer):
 
 def pools_serving(
     model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
-    images: Images | None = None, bill: Bill | None = None, follows: bool = True, settled: Settled | None = None,
+    images: Images | None = None, bill: Bill | None = None, settled: Settled | None = None,
 ) -> Pools:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
     `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
     together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
     all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
-    rate. `speculation`: decode steps verify drafts. `follows`: whether the prefill pool is followed at a rate; else its
-    waits are the formula's. `settled`: what requests go through in these pools, where it is known.
+    rate. `speculation`: decode steps verify drafts. `settled`: what requests go through in these pools, where known.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
     false and times ignore the memory limit.
@@ -239,7 +238,7 @@ def pools_serving(
     check_context(model, prefill(1, requests.input + requests.output - 1))
     pair = _pair(model, requests, where, pools, bill)
     broadcast(**load.given, **pair.sizes)
-    return _answer(pair, load, settled_pools(pair, load) if settled is None else settled, follows)
+    return _answer(pair, load, settled_pools(pair, load) if settled is None else settled)
 
 
 @question
@@ -344,7 +343,7 @@ def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill
     return where(followed, where(beyond, most(waits, wait), waits), wait)
 
 
-def _answer(pair: Pair, load: Load, s: Settled, follows: bool) -> Pools:
+def _answer(pair: Pair, load: Load, s: Settled) -> Pools:
     """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
     shape, t, p = pair.shape(load), s.tandem, s.passage
 
@@ -355,7 +354,7 @@ def _answer(pair: Pair, load: Load, s: Settled, follows: bool) -> Pools:
     queued: Count = back(p.prefill_wait)
     rate: Count = back(p.rate)
     fastest = back(t.prefills * t.batches.fastest / s.prefills)
-    if load.rate is not None and follows:
+    if load.rate is not None and s.follows:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)

@@ -231,9 +231,10 @@ class _PoolPair:
 
         def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
             load = demand if demand.given else replace(demand, concurrency=flights)
+            settled = self.columns.settled(places, tandem, (splits.prefills, splits.decodes), load)
             p = pools_serving(
                 space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill,
-                follows=False, settled=self.columns.settled(places, tandem, (splits.prefills, splits.decodes), load),
+                settled=replace(settled, follows=False),
             )  # fmt: skip
             percentiles = percentiles_of(p)
             used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
