@@ -87,6 +87,7 @@ OTHERS: Mapping[str, str] = {
     "kernels/constants/llama.cpp-cpu.toml": "benchmarks/llama_cpp_here.py on one machine; no table has its rows",
     "kernels/constants/vendor-apple.toml": "a fit of an engine that llama.cpp's kernels replaced; no script makes it",
     "kernels/target.py: MARLIN_FLOATS": "benchmarks/fit_marlin.py, which prints it",
+    "inference/settings.py: ROUTED": "benchmarks/fit_popularity.py, which prints it",
     "inference/plan.py: UNSERVED": "benchmarks/fit_uneven.py, which prints it",
     "kernels/power.toml: default": "data sheets and papers, named in the file; benchmarks/energy.py only compares",
     "hardware/grids.toml": "published carbon intensities and prices, named in the file",

@@ -1,13 +1,14 @@
 """`search` against a scan of `serve` over degrees and users, of drawn models, machines, lengths and limits.
 
-    python benchmarks/search_against_scan.py [CASES] [--mean] [--confirm]
+    python benchmarks/search_against_scan.py [CASES [FIRST]] [--mean] [--confirm]
 
 A case is one machine of a few chips and a few tensor-parallel degrees. Without a load the scan asks `serve` for every
 number of users up to `USERS` under every degree, and keeps the most tokens a second of a chip within the limits. With a
 concurrency it asks for every number of replicas, and keeps the fewest chips. Every plan that is listed is then asked
 again by `serve`. Limits are for 99 % of the requests, with `--mean` for their means. `--confirm` simulates the
-recommended plan of each case. Prints a line for each case; exits with 1 where a search is more than `WITHIN` below its
-scan, a plan has other figures than `serve`, or a recommended plan misses its limits in the simulation.
+recommended plan of each case. FIRST, by default 0, is the seed of the first case. Prints a line for each case; exits
+with 1 where a search is more than `WITHIN` below its scan, a plan has other figures than `serve`, or a recommended plan
+misses its limits in the simulation.
 """
 
 from __future__ import annotations
@@ -146,7 +147,8 @@ def main(words: list[str]) -> int:
     """Prints the cases, and says whether all are within."""
     numbers = [int(word) for word in words if not word.startswith("--")]
     bad = plans = kept = simulated = 0
-    for seed in range(numbers[0] if numbers else 40):
+    number, first = (*numbers, *(40, 0)[len(numbers) :])[:2]
+    for seed in range(first, first + number):
         one = compared(seed, MEAN if "--mean" in words else KEPT_BY)
         case, c = one.case, one.confirmed if "--confirm" in words else None
         bad += one.missed or (c is not None and not c.keeps)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.numbers.maths import experts_visited
+from roofline.inference.settings import ROUTED
 from roofline.layout.layout import Layout, layout_named
 from roofline.model.popularity import busiest, chances, popular_visited, slot_chances
 from roofline.work import ops as o
@@ -117,4 +118,25 @@ def test_counts_are_of_the_experts_that_the_model_has() -> None:
 def test_several_popularities_are_a_grid() -> None:
     grid = rl.estimate(QWEN, rl.decode(8, 9), on="h100-sxm", layout=["popularity=0", "popularity=0.7"])
     times = [e.time for e in grid.results]  # type: ignore[attr-defined]
-    assert times[1] < times[0] == rl.estimate(QWEN, rl.decode(8, 9), on="h100-sxm").time
+    assert times[1] < rl.estimate(QWEN, rl.decode(8, 9), on="h100-sxm").time < times[0]
+
+
+def test_a_step_on_a_machine_visits_fewer_experts() -> None:
+    def at(popularity: float | None, batch: int = 16, ep: int = 1) -> rl.Estimate:
+        layout = Layout(tp=ep, ep=ep, popularity=popularity, imbalance=1 + 1e-12)  # rows evenly over ranks
+        estimate: rl.Estimate = rl.estimate(QWEN, rl.decode(batch, 100), on="h100-sxm", layout=layout)
+        return estimate
+
+    even, usual, told = at(0), at(None), at(ROUTED)
+    assert usual.flops == even.flops
+    assert usual.bytes == pytest.approx(told.bytes)
+    assert usual.bytes < even.bytes == pytest.approx(rl.analyze(QWEN, rl.decode(16, 100)).bytes)
+    assert usual.time == pytest.approx(told.time) != pytest.approx(even.time, rel=0.01)
+    assert usual.serial_floor == pytest.approx(told.serial_floor)
+    assert usual.serial_floor < even.serial_floor
+    assert sum(op.expected for op in usual.ops) == pytest.approx(usual.time)
+    assert at(None, 1).time == pytest.approx(at(0, 1).time)  # one token visits as many by any law
+    assert at(None, ep=4).time == pytest.approx(at(ROUTED, ep=4).time)
+    for op in (cost.op for cost in usual.analysis.ops):
+        if isinstance(op, o.ExpertMatMul):
+            assert op.touched == pytest.approx(sum(1 - (1 - c) ** 16 for c in chances(128, 8, ROUTED)))

@@ -195,3 +195,9 @@ def test_arrays_are_their_elements() -> None:
             one = rl.serve(LLAMA, input=int(prompts[i, 0]), rate=float(rates[j]), **given)
             assert every.ttft.expected[i, j] == pytest.approx(one.ttft.expected, rel=1e-12)
             assert every.percentiles.tpot.p99[i, j] == pytest.approx(one.percentiles.tpot.p99, rel=1e-12)
+
+
+def test_a_full_server_takes_as_many_short_prompts_whoever_waits() -> None:
+    many = {"on": "h200-sxm", "input": 128, "prefix": 0.5, "output_tokens": 1}
+    rates = [rl.serve("meta-llama/Llama-3.1-8B", concurrency=n, **many).requests_per_second for n in (320, 512, 896)]
+    assert max(rates) < 1.01 * min(rates)

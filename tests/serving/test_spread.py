@@ -123,3 +123,19 @@ def test_a_spread_is_a_number_from_nothing(name: str, cv: Any) -> None:
     with pytest.raises(rl.InputError, match=name) as caught:
         rl.serve(LLAMA, input=1500, output=200, on="h100-sxm", concurrency=24, **{name: cv})
     assert caught.value.field == name
+
+
+def test_an_engine_that_reserves_room_runs_fewer_where_answers_vary() -> None:
+    where = {"on": "2xh200-sxm", "layout": "tp=2", "precision": "weights=fp8,kv=fp8"}
+    load = {"input": 1024, "output_tokens": 8192, "concurrency": 128}
+
+    def served(engine: str, cv: float) -> rl.Serving:
+        vary = {"input_cv": 0.0, "output_cv": cv}
+        s: rl.Serving = rl.serve("meta-llama/Llama-3.1-70B", **where, **load, **vary, engine=engine)
+        return s
+
+    alike, varied = served("trtllm", 0.0), served("trtllm", 0.5)
+    assert alike.places == alike.capacity == varied.capacity
+    assert varied.places == pytest.approx(alike.places * (1024 + 8192) / (1024 + 1.25 * 8192), abs=1.5)  # (1 + v)·O
+    assert varied.ttft.expected > 10 > alike.ttft.expected
+    assert served("vllm", 0.5).ttft.expected < 1  # starts with room for the prompt

@@ -102,7 +102,7 @@ def test_a_law_that_is_none_is_refused() -> None:
 
 def test_a_layout_whose_half_does_not_divide_has_advice() -> None:
     """`tp=8,ep=8` has no half of its tensor parallelism."""
-    (m,) = rl.answer("deepseek-ai/DeepSeek-V3", on="8xh200-sxm").machines
+    (m,) = rl.answer("deepseek-ai/DeepSeek-V3", on="8xh200-sxm", input=256, output_tokens=1024).machines
     assert m.plan is not None
     assert m.plan.layout == "tp=8, ep=8"
     assert m.change is not None

@@ -15,9 +15,9 @@ from folded import by_day
 from roofline.declared.kinds import ObjectiveName
 from roofline.whatif.query.figures import OBJECTIVES
 from roofline.whatif.search.confirmation import confirmed
-from roofline.whatif.search.ranking import OFF, ROOM_OF_MOST, SURE, simplicity
+from roofline.whatif.search.ranking import ROOM_OF_MOST, SURE
 from roofline.whatif.search.search import Search
-from roofline.whatif.search.serving.plans import ServingPlan
+from roofline.whatif.search.serving.plans import OFF, ServingPlan, simplicity
 from roofline.whatif.search.training_search import TRAINING_AIMS
 
 SMALL = rl.load(

@@ -44,7 +44,8 @@ class Layout(Figured):
     parallelism exchanges keys and values. `imbalance`: tokens of the busiest rank's experts over the mean; `capacity`:
     the most they accept, over the mean, with the rest dropped; either may be an array. `redundant`: extra copies of
     experts, equally many in each layer, so that ep divides the total. `popularity`: distribution of tokens over
-    experts, as the exponent of a power law or as tokens per expert; where `imbalance` is 1 it follows from this.
+    experts, as the exponent of a power law or as tokens per expert; where `imbalance` is 1 it follows from this. None:
+    even without a machine; on one, steps of inference visit as few experts as those of measured servers.
     `overlap`: two-batch overlap, where one half of a step's sequences computes while the other exchanges tokens with
     the experts (arXiv:2412.19437 §3.4).
 
@@ -73,7 +74,7 @@ class Layout(Figured):
     imbalance: Count = 1.0
     capacity: Count = None
     redundant: int = 0
-    popularity: Popularity = 0.0
+    popularity: Popularity | None = None
     overlap: bool = False
 
     def __post_init__(self) -> None:
@@ -98,7 +99,8 @@ class Layout(Figured):
         for name in ("imbalance", "capacity"):
             if name == "imbalance" or self.capacity is not None:
                 object.__setattr__(self, name, _at_least_one(name, getattr(self, name)))
-        object.__setattr__(self, "popularity", popularity_given("layout.popularity", self.popularity))
+        if self.popularity is not None:
+            object.__setattr__(self, "popularity", popularity_given("layout.popularity", self.popularity))
         try:
             stages = tuple(self.stages)
         except TypeError:
@@ -236,7 +238,7 @@ class Layout(Figured):
         shown = [f"{n}={_short(v)}" for n, v in plain.items()]
         words = [name for name in FLAGS if getattr(self, name)]
         words += [f"redundant={self.redundant}"] if self.redundant else []
-        words += [f"popularity={_spread_text(self.popularity)}"] if self.popularity else []
+        words += [f"popularity={_spread_text(self.popularity)}"] if self.popularity is not None else []
         words += [f"stages={'+'.join(map(str, self.stages))}"] if self.stages else []
         words += [f"imbalance={_short(self.imbalance)}"] if is_array(self.imbalance) or self.imbalance != 1 else []
         words += [f"capacity={_short(self.capacity)}"] if self.capacity is not None else []

@@ -663,7 +663,7 @@ def _exchanged_experts(e: m.Experts, rank: _Rank) -> Iterator[m.Module]:
     check_divides("etp" if layout.etp is not None else "tp", etp, "the experts' inner size", e.inner)
     stays, owned = _stays(layout), layout.cp * layout.tp
     inner: Settings = {"inner": e.inner // etp}
-    routed = replace(e, redundant=redundant, popularity=layout.popularity)
+    routed = replace(e, redundant=redundant, popularity=layout.popularity or 0.0)
     mine = replace(
         routed, **inner, ranks=layout.ep, gathered=layout.ep * etp, split=owned,
         copies=layout.ranks // (layout.ep * etp), load=_load(routed, layout),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -415,3 +415,15 @@ def whole_tokens(tokens: Count) -> Count:
     from roofline.declared.checks import count
 
     return count("tokens", tokens)
+
+
+def with_modules(model: Model, turn: Callable[[Module], Module]) -> Model:
+    """The model with `turn` applied to every module."""
+    embedding, head = tuple(map(turn, model.embedding)), tuple(map(turn, model.head))
+    return replace(with_blocks(model, lambda b: map(turn, b.modules)), embedding=embedding, head=head)
+
+
+def with_blocks(model: Model, turn: Callable[[Block], Iterable[Module]]) -> Model:
+    """The model with `turn` applied to every block."""
+    blocks = {b: Block(b.name, tuple(turn(b))) for b, _ in model.blocks}
+    return replace(model, layers=tuple(blocks[b] for b in model.layers))

@@ -446,7 +446,8 @@ class Experts(Module):
     On a rank of a layout, the module holds one `ranks`-th of the experts, and their tokens come from `gathered` ranks.
     `load`: rows of the busiest rank over the mean. `redundant`: additional copies of experts, which share their tokens
     with the originals (redundant experts, arXiv:2412.19437 §3.4.1). `popularity`: distribution of tokens over experts
-    (roofline.model.popularity); 0: uniform.
+    (roofline.model.popularity); 0: uniform. `assumed`: exponent by which experts are visited where none is told; rows
+    stay spread evenly over ranks.
     """
 
     hidden: int
@@ -465,6 +466,7 @@ class Experts(Module):
     load: Count = 1.0
     redundant: int = 0
     popularity: Popularity = 0.0
+    assumed: float = 0.0
 
     @property
     def slots(self) -> int:

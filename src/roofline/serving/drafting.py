@@ -152,16 +152,16 @@ MOST_IN_FLIGHT = 2**20
 """Most requests in the memory of a replica that are considered."""
 
 
-def places_of(asked: Setup, drafting: Drafting | None, context: Count, whole: Count) -> Count:
+def places_of(asked: Setup, drafting: Drafting | None, tokens: Count, whole: Count) -> Count:
     """Most requests of a group of ranks that run at once: those that the engine runs and the memory holds.
 
-    An engine that `reserves` runs `whole`, as many as memory holds at their last token. Others start a request as soon
-    as memory holds its prompt; as many then run as memory holds at the mean `context` of a decode. Where not even one
-    fits, the number ignores the memory limit.
+    As many run as memory holds with `tokens` of each, the mean over those that run (`ServedLoad.kept_by`). An engine
+    that does not reserve room starts a request as soon as memory holds its prompt. `whole`: requests that memory holds
+    to their last token; where that is not even one, the number ignores the memory limit.
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
-    fitting = whole if asked.engine.reserves else sequences_held(asked, drafting, context, MOST_IN_FLIGHT)
+    fitting = sequences_held(asked, drafting, tokens, MOST_IN_FLIGHT)
     return where(whole < 1, running, most(1, least(running, fitting // groups)))
 
 

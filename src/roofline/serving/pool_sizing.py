@@ -109,7 +109,7 @@ class Pair:
     @cached_property
     def places(self) -> Count:
         """Most sequences of a decode group, of which there is one for each data-parallel rank and pipeline stage."""
-        return places_of(self.then, self.drafting, self.requests.context, self.whole)
+        return places_of(self.then, self.drafting, self.requests.kept_by(self.then.engine), self.whole)
 
     @cached_property
     def whole(self) -> Count:
@@ -210,7 +210,8 @@ known_timings = remembered(64)(Timings)
 class Settled:
     """The number of replicas of either kind and what a request goes through; arrays with one axis, of all settings.
 
-    `step_floor`: speed of light of a decode step with the number of sequences that run, interpolated.
+    `step_floor`: speed of light of a decode step with the number of sequences that run, linear between those timed.
+    `follows`: whether the prefill pool is followed at a rate; else its waits are the formula's.
     """
 
     prefills: Array
@@ -218,6 +219,7 @@ class Settled:
     tandem: Tandem
     passage: Passage
     step_floor: Array
+    follows: bool = True
 
 
 def settled_pools(pair: Pair, load: Load) -> Settled:
@@ -225,15 +227,9 @@ def settled_pools(pair: Pair, load: Load) -> Settled:
 
     Raises InputError for a rate beyond what they can take.
     """
-    shape = pair.shape(load)
-    columns = Columns(pair, load, shape)
+    columns = Columns(pair, load, pair.shape(load))
     prefills, decodes = columns.given() if pair.replicas.chips is None else columns.best()
-    tandem = columns.tandem(slice(None), prefills, decodes)
-    number = columns.flat(load.number)
-    if load.concurrency is None and np.any(number >= tandem.capacity):
-        _refuse(number, tandem, prefills, decodes)
-    passed = passage(load, tandem, number)
-    return Settled(prefills, decodes, tandem, passed, columns.step_floor(passed.running))
+    return columns.settled(slice(None), columns.tandem(slice(None), prefills, decodes), (prefills, decodes), load)
 
 
 def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> None:
@@ -281,10 +277,19 @@ class Columns:
         sequences, span = self._decoded
         return self._table(sequences, span.expected)
 
-    def step_floor(self, running: Array) -> Array:
-        """Speed of light of a decode step with `running` sequences, linear between the numbers that are timed."""
+    def settled(self, part: slice | Array, tandem: Tandem, replicas: tuple[Array, Array], load: Load) -> Settled:
+        """What a request goes through under a load, in these pools of some elements, with these numbers of replicas.
+
+        Raises InputError for a rate beyond what they can take.
+        """
+        shape = self.shape if isinstance(part, slice) else replicas[0].shape
+        number = np.broadcast_to(np.asarray(load.number), shape).reshape(-1)
+        if load.concurrency is None and np.any(number >= tandem.capacity):
+            _refuse(number, tandem, *replicas)
+        passed = passage(load, tandem, number)
         sequences, span = self._decoded
-        return interpolated(*self._table(sequences, span.floor), running)
+        nodes, floors = (v[:, part] for v in self._table(sequences, span.floor))
+        return Settled(*replicas, tandem, passed, interpolated(nodes, floors, passed.running))
 
     def tandem(self, part: slice, prefills: Array, decodes: Array) -> Tandem:
         """Pools of these numbers of replicas for a slice of the elements; the numbers may have a leading axis."""
@@ -363,6 +368,20 @@ class Columns:
         used = prefills * each[0] + decodes * each[1]
         chosen = np.where(equal, used, used.max() + 1).argmin(axis=0)[np.newaxis]
         return np.take_along_axis(prefills, chosen, axis=0)[0], np.take_along_axis(decodes, chosen, axis=0)[0]
+
+
+@dataclass(frozen=True)
+class TimedPools:
+    """Pools whose step times are known: those of the element at `place` of a table."""
+
+    columns: Columns
+    place: int
+
+    def settled(self, load: Load, prefills: int, decodes: int) -> Settled:
+        """What requests go through under a load, or under an array of them, with these numbers of replicas."""
+        several = np.ones(np.size(load.number), dtype=np.int64)
+        places, replicas = self.place * several, (prefills * several, decodes * several)
+        return self.columns.settled(places, self.columns.of(places, *replicas), replicas, load)
 
 
 def _spaced(highest: Count, shape: tuple[int, ...], number: int) -> Array:

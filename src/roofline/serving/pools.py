@@ -39,7 +39,7 @@ from roofline.serving.drafting import MOST_IN_FLIGHT, memory_with, sequences_hel
 from roofline.serving.encoders import EncoderPool, encoders_of
 from roofline.serving.energy import PhasePool, SteadyLoad, pools_spending, rounded
 from roofline.serving.first_token import scattered
-from roofline.serving.pool_sizing import Pair, Replicas, settled_pools
+from roofline.serving.pool_sizing import Pair, Replicas, Settled, settled_pools
 from roofline.serving.requests import LoadAnswer, ServedLoad, requests_of
 from roofline.serving.server import LOADS, Server, known_server
 from roofline.serving.transfer import moved_bytes, networks
@@ -221,15 +221,14 @@ class Pools(Spent, LoadAnswer):
 
 def pools_serving(
     model: Model, where: Where, load: Load, pools: PoolSizes, speculation: Speculation | None = None,
-    images: Images | None = None, bill: Bill | None = None, follows: bool = True,
+    images: Images | None = None, bill: Bill | None = None, settled: Settled | None = None,
 ) -> Pools:  # fmt: skip
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
     `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
     together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
     all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
-    rate. `speculation`: decode steps verify drafts. `follows`: whether the prefill pool is followed at a rate; else its
-    waits are the formula's.
+    rate. `speculation`: decode steps verify drafts. `settled`: what requests go through in these pools, where known.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
     false and times ignore the memory limit.
@@ -239,7 +238,7 @@ def pools_serving(
     check_context(model, prefill(1, requests.input + requests.output - 1))
     pair = _pair(model, requests, where, pools, bill)
     broadcast(**load.given, **pair.sizes)
-    return _answer(pair, load, follows)
+    return _answer(pair, load, settled_pools(pair, load) if settled is None else settled)
 
 
 @question
@@ -318,14 +317,14 @@ def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_
     replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
+    several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
+    if not several.any():
+        return rate
     each = prefills * most(1.0, most_rate / server.fastest)
 
     def taken(rate: Count) -> Array:
         return np.asarray(each * server.with_users_in_no_order(most(users - rate * after, 1e-9) / prefills))
 
-    several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
-    if not several.any():
-        return rate
     less = where(several, least(rate, taken(rate)), rate)
     if np.all(np.asarray(less >= rate)):
         return rate
@@ -344,10 +343,9 @@ def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill
     return where(followed, where(beyond, most(waits, wait), waits), wait)
 
 
-def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
+def _answer(pair: Pair, load: Load, s: Settled) -> Pools:
     """The figures, in the shape of the settings; waits are as uncertain as the steps that they wait for."""
-    shape, s = pair.shape(load), settled_pools(pair, load)
-    t, p = s.tandem, s.passage
+    shape, t, p = pair.shape(load), s.tandem, s.passage
 
     def back(value: Array) -> Array:
         whole = np.broadcast_to(value, s.prefills.shape).reshape(shape)
@@ -356,7 +354,7 @@ def _answer(pair: Pair, load: Load, follows: bool) -> Pools:
     queued: Count = back(p.prefill_wait)
     rate: Count = back(p.rate)
     fastest = back(t.prefills * t.batches.fastest / s.prefills)
-    if load.rate is not None and follows:
+    if load.rate is not None and s.follows:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)

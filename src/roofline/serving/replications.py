@@ -660,15 +660,30 @@ class Followed:
         decoded = np.where(begun, np.clip(np.minimum(self.ends, until) - np.maximum(starts, since), 0, None), 0).sum(2)
         if underway is not None:
             decoded = decoded + np.clip(np.minimum(underway.left, until) - since, 0, None).sum(axis=2)
-        prompts, attention, seconds = (
-            np.diff(np.take_along_axis(v, ends + more, axis=2), axis=2).mean(axis=(1, 2))
-            for v, more in ((self.upto, 1), (self.attended, 1), (self.first, 0))
+        prompts, attention = (
+            np.diff(np.take_along_axis(v, ends + 1, axis=2), axis=2).mean(axis=(1, 2))
+            for v in (self.upto, self.attended)
         )
+        seconds = np.diff(self._within_steps(ends), axis=2).mean(axis=(1, 2))
         known = ((prompts, fresh), (attention, each), (decoded.mean(axis=1), steps))
         apart = [(done - these.number * v.mean()) / max(v.mean(), 1e-300) for done, v in known]
         told = [v for v in apart if abs(v.mean()) <= v.std()]
         solved, *_ = np.linalg.lstsq(np.stack([np.ones(len(seconds)), *told], axis=1), seconds, rcond=None)
         return float(solved[0]) / these.number
+
+    def _within_steps(self, these: Array) -> Array:
+        """When requests of each rank would have their first token if the prompts of a step ended one after another.
+
+        Many do end together where prompts are short, and a few steps are a coarse measure of time.
+        """
+        at = np.take_along_axis(self.first, these, axis=2)
+        low, high = (
+            np.stack([compared(self.first, at[:, :, i : i + 1]).sum(axis=2) for i in range(at.shape[2])], axis=2)
+            for compared in (np.less, np.less_equal)
+        )  # fmt: skip
+        before = np.take_along_axis(self.first, np.maximum(low - 1, 0), axis=2)
+        done, since, until = (np.take_along_axis(self.upto, at_, axis=2) for at_ in (these + 1, low, high))
+        return np.asarray(before + (at - before) * (done - since) / np.maximum(until - since, 1e-300))
 
     def _alone(self, these: Array) -> tuple[Array, Array]:
         """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""

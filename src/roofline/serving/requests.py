@@ -13,6 +13,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count, is_array
 from roofline.declared.question import group_settings
 from roofline.declared.result import Units
+from roofline.engines.engine import Engine
 from roofline.inference.generate import TRAITS, Speculation
 from roofline.inference.plan import EMPTY, Plan
 from roofline.inference.settings import Deployed, Setup
@@ -74,6 +75,13 @@ class ServedLoad:
         if not np.any(self.answers_vary):
             return self.input + self.output // 2
         return rounded_down(self.input + (1 + self.answers_vary) * self.output / 2)
+
+    def kept_by(self, engine: Engine) -> Count:
+        """Tokens for which memory is kept, on average over the requests that run: of an engine that reserves room for
+        whole answers the prompt and all of the answer, Σ O·(I + O) / Σ O = I + (1 + v)·O, else the mean `context`."""
+        if not engine.reserves:
+            return self.context
+        return rounded_down(self.input + (1 + self.answers_vary) * self.output)
 
     @cached_property
     def prompts_vary(self) -> Count:

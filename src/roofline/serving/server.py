@@ -169,7 +169,11 @@ class Serving(Spent, LoadAnswer):
         """Most requests that all replicas together run at once."""
         layout = self.asked.layout
         whole = self.capacity // layout.dp
-        return places_of(self.asked, self.drafting, self.requests.context, whole) * layout.pp * layout.dp
+        return (
+            places_of(self.asked, self.drafting, self.requests.kept_by(self.asked.engine), whole)
+            * layout.pp
+            * layout.dp
+        )
 
     @property
     def running(self) -> Count:
@@ -303,7 +307,7 @@ class Server:
     def places(self) -> Count:
         """Most requests of a group that run at once."""
         whole = self.capacity // self.asked.layout.dp
-        return places_of(self.asked, self.drafting, self.context, whole)
+        return places_of(self.asked, self.drafting, self.requests.kept_by(self.asked.engine), whole)
 
     @cached_property
     def source(self) -> Array:

@@ -551,7 +551,8 @@ def _experts(e: m.Experts, step: Step) -> Iterator[o.Op]:
     """
     t, k = step.share(step.new_tokens * e.gathered), chosen(e)
     rows = _loaded(ceil_div(e.routed(k * t), e.ranks), e.load)
-    touched = _part(slots_visited(e, k, t), e.ranks)
+    chosen_by = replace(e, popularity=e.assumed) if e.assumed else e
+    touched = _part(slots_visited(chosen_by, k, t), e.ranks)
     wide, decoding = e.inner * (2 if e.gated else 1), decodes(step)
 
     def product(name: str, inputs: int, outputs: int, up: bool) -> o.Op:

@@ -14,9 +14,8 @@ from roofline.doors.compat.model_info.account import account, accounted
 from roofline.doors.compat.model_info.conventions import Convention
 from roofline.doors.compat.model_info.outline import outline
 from roofline.doors.compat.model_info.rules import EFFICIENT, NAIVE, ReportPhase, Rules
-from roofline.model.model import Model
+from roofline.model.model import Model, with_modules
 from roofline.model.modules import Attention, Module
-from roofline.whatif.query.model_variants import with_modules
 from roofline.work.analysis import OpCost
 
 V3 = rl.load("deepseek-ai/DeepSeek-V3")

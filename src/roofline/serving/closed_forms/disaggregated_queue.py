@@ -8,7 +8,6 @@ arrivals are dealt out to c groups in turn, whose gaps are then Erlang.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -23,31 +22,21 @@ NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without bound is cut off."""
 HALVINGS = 48
 """Halvings of a closed loop's range of rates."""
-TOGETHER = 2**12
-"""Intervals between points that are computed together."""
 SINGLE, FARTHER = 32, 160
 """Number of sequences up to which probabilities are summed one by one; number of sample points beyond it."""
 
 
-def neighbours(points: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """For pieces of a curve that fit in a processor's cache: slices of the points before, and after, each interval."""
-    step = max(1, TOGETHER // max(1, size))
-    for i in range(0, points - 1, step):
-        end = min(i + step, points - 1)
-        yield slice(i, end), slice(i + 1, end + 1)
-
-
 def balance(nodes: Array, excess: Array) -> Array:
     """The point where `excess`, linear between nodes, first reaches 0 from below; else the first or last node."""
-    result, below = nodes[0] + 0.0 * excess[0], np.ones(1, dtype=bool)
-    for left, right in neighbours(len(nodes), result.size):
-        low, high = excess[left], excess[right]
-        runs = np.logical_and.accumulate(low < 0, axis=0) & below
-        part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0)
-        part = np.minimum(np.maximum(part, 0.0), 1.0)
-        result = result + np.where(runs, (nodes[right] - nodes[left]) * part, 0.0).sum(axis=0)
-        below = runs[-1]
-    return np.asarray(result)
+    reached = ~(excess < 0)
+    reached[-1] = True
+    right = np.maximum(reached.argmax(axis=0), 1)[np.newaxis]
+    (start, low), (end, high) = (
+        (np.take_along_axis(np.broadcast_to(nodes, excess.shape), at, axis=0)[0], np.take_along_axis(excess, at, 0)[0])
+        for at in (right - 1, right)
+    )
+    part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0 * (low < 0))
+    return np.asarray(start + (end - start) * np.minimum(np.maximum(part, 0.0), 1.0))
 
 
 def regularity(load: Array, uneven: Array, varied: Array | float = 0.0) -> Array:

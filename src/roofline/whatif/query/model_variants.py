@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import pairwise, starmap
 
 from roofline.model import modules as m
-from roofline.model.model import Block, Model
+from roofline.model.model import Block, Model, with_blocks, with_modules
 
 INSIDE = ("q_norm", "k_norm", "attn_sub_norm")
 """Norms over all heads together: their width is that of the heads, not of the residual stream."""
@@ -23,18 +22,6 @@ def scaled(size: int, factor: float) -> int:
     """
     grain = GRAIN if size % GRAIN == 0 and factor * size >= GRAIN else 1
     return max(1, round(factor * size / grain)) * grain
-
-
-def with_modules(model: Model, turn: Callable[[m.Module], m.Module]) -> Model:
-    """The model with `turn` applied to every module."""
-    embedding, head = tuple(map(turn, model.embedding)), tuple(map(turn, model.head))
-    return replace(with_blocks(model, lambda b: map(turn, b.modules)), embedding=embedding, head=head)
-
-
-def with_blocks(model: Model, turn: Callable[[Block], Iterable[m.Module]]) -> Model:
-    """The model with `turn` applied to every block."""
-    blocks = {b: Block(b.name, tuple(turn(b))) for b, _ in model.blocks}
-    return replace(model, layers=tuple(blocks[b] for b in model.layers))
 
 
 def with_layers(model: Model, count: int) -> Model:

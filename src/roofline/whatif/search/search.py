@@ -67,7 +67,9 @@ class Choices(Where):
     layout: Annotated[
         LayoutText | None, "Layouts of a replica to choose from, as in `tp=4` (default: all that divide)."
     ] = None
-    chips: Annotated[ChipCount | None, "Total number of chips (8, or those of the cluster)."] = None
+    chips: Annotated[
+        ChipCount | None, "Total number of chips (those of the cluster; else what a budget or watts allow, else 8)."
+    ] = None
     kind: Annotated[KindName | None, "Replicas that do both phases, or a pool for each phase (default: both)."] = None
     budget: Annotated[PlainNumber | None, "Maximum USD per hour; every chip needs a price."] = None
     power: Annotated[PlainNumber | None, POWER] = None
@@ -324,9 +326,11 @@ def _several(value: Any) -> tuple[Any, ...]:
 def _within(choices: Choices, sites: Sequence[Site]) -> tuple[list[Site], int]:
     """The sites of which a budget and a power limit allow a chip, each with how many, and the total number of chips.
 
-    The total is as given, else that of the largest machine, and at most what the site that may have most may have.
+    The total is as given, else that of the largest machine, and at most what the site that may have most may have. Of
+    chips alone there are as many as a budget or a power limit allows.
     """
-    chips = max(_machine_chips(site) for site in sites) if choices.chips is None else choices.chips
+    free = choices.budget is not None or choices.power is not None
+    chips = max(_machine_chips(site, free) for site in sites) if choices.chips is None else choices.chips
     if chips > MOST:
         raise InputError("chips", chips, f"at most {MOST}")
     hours = [Cost(1, 3600.0, tariff(site.chip, bill_of(site.bill))).usd for site in sites]
@@ -344,8 +348,8 @@ def _within(choices: Choices, sites: Sequence[Site]) -> tuple[list[Site], int]:
     return kept, min(int(chips), max(site.most for site in kept))
 
 
-def _machine_chips(site: Site) -> int:
-    return cluster_named(site.on).chips if is_several(site.on) else 8
+def _machine_chips(site: Site, free: bool) -> int:
+    return cluster_named(site.on).chips if is_several(site.on) else MOST if free else 8
 
 
 def _why(plan: ServingPlan, best: ServingPlan, aim: Aim) -> str:

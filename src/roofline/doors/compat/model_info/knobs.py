@@ -14,8 +14,7 @@ from roofline.doors.compat.model_info.conventions import Convention
 from roofline.doors.compat.model_info.outline import checked_ranks, outline
 from roofline.doors.compat.model_info.rules import EFFICIENT, NAIVE, Rules
 from roofline.model import modules as m
-from roofline.model.model import Model
-from roofline.whatif.query.model_variants import with_modules
+from roofline.model.model import Model, with_modules
 from roofline.work.step import decode
 
 KNOBS = ("kv_dtype_bytes", "top_k", "kv_rank_scale", "hidden_scale", "cache_len")

@@ -81,6 +81,7 @@ def summary(e: Estimate) -> str:
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
         f"{halves if e.deployment.layout.overlap else ''}"
         f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}{_memory_traffic(e)}"
+        + "".join(f"\nassumed: {line}" for line in routing_lines(e.asked))
     )
 
 
@@ -97,6 +98,12 @@ def deployment_text(d: Deployment) -> str:
         return d.chip.name
     whole = "the whole machine as " if d.chosen else ""
     return f"{d.chips} × {d.chip.name} ({whole}{d.text})"
+
+
+def routing_lines(asked: Setup) -> list[str]:
+    """How steps visit experts, where that is assumed."""
+    exponent = asked.assumed_popularity
+    return [] if exponent is None else [f"experts visited as with popularity={exponent:g}"]
 
 
 def first_line(answer: Deployed | Setup, memory: Memory) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from roofline.declared.numbers.units import counted
 from roofline.inference.generate import Generation, Speculation
 from roofline.views.text.inference.cost import cost_lines
-from roofline.views.text.inference.estimate import GRADES, chips_text, memory_text, share_text, shares_text, span_text
+from roofline.views.text.inference.estimate import (
+    GRADES,
+    chips_text,
+    memory_text,
+    routing_lines,
+    share_text,
+    shares_text,
+    span_text,
+)
 
 
 def tpot_text(g: Generation) -> str:
@@ -24,6 +32,7 @@ def generation_text(g: Generation) -> str:
         *([replicas] if replicas else []),
         *([f"{g.images.tokens} of the input are {g.images.text}"] if g.images else []),
         *([drafts_text(g.speculation)] if g.speculation else []),
+        *(f"assumed: {line}" for line in routing_lines(g.asked)),
         "",
         f"TTFT     {span_text(g.ttft)}",
         "         time to first token: the prompts' prefill",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.declared.numbers.units import counted, percent_known, seconds
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
@@ -16,13 +18,24 @@ UNITS = "$/M generated: USD per million generated tokens; J/generated: joules pe
 def columns(s: Search) -> tuple[Column, ...]:
     """Columns of the plans; times are those to which limits apply."""
     of = _whose(s)
-    return (
+    own = {"total": (Column("tokens/s", "tokens/s"),), "latency": (Column("latency", "s"),)}.get(s.objective, ())
+    every = (
         Column("#"), Column("plan", long=40), Column("chips", "count", drop=6), Column("in flight", "count", drop=5),
-        Column(f"TTFT{of}", "s", drop=2), Column(f"TPOT{of}", "s", drop=1), Column("tokens/s/chip", "tokens/s"),
+        Column(f"TTFT{of}", "s", drop=2), Column(f"TPOT{of}", "s", drop=1), *own, Column("tokens/s/chip", "tokens/s"),
         Column("tokens/s/user", "tokens/s", drop=8), Column("$/M generated", "USD", drop=3),
         Column("J/generated", drop=9), *((Column("within", "share", drop=7),) if of else ()),
         Column("chance", "share", drop=4), Column("why not first", drop=10, long=20),
     )  # fmt: skip
+    return tuple(replace(column, drop=0) if column.name == _OF.get(s.objective) else column for column in every)
+
+
+_MOST = {"cost": "least", "energy": "least", "latency": "least", "chips": "fewest"}
+"""Objective → a word for the best of it, where less is better."""
+_OF = {
+    "throughput": "tokens/s/chip", "interactivity": "tokens/s/user", "cost": "$/M generated", "energy": "J/generated",
+    "chips": "chips", "total": "tokens/s", "latency": "latency",
+}  # fmt: skip
+"""Objective → its column, which every width shows."""
 
 
 def _whose(s: Search) -> str:
@@ -48,7 +61,7 @@ def answers_text(s: Search) -> str:
         return ""
     of = "TPOT (80 %) and of percentiles" if _whose(s) else "TPOT (80 %)"
     simplest = f"recommended, the simplest within {100 * (s.error or 0):.1f} % of it, the error of its {of}"
-    rows = ((f"highest {s.objective}", s.highest), (simplest, s.recommended))
+    rows = ((f"{_MOST.get(s.objective, 'highest')} {s.objective}", s.highest), (simplest, s.recommended))
     none = "none of those simulated keeps the limits"
     return "\n".join(f"{name}:\n  {none if p is None else _plan_figures(s, p)}" for name, p in rows)
 
@@ -153,9 +166,14 @@ def _layouts_text(p: ServingPlan) -> str:
 def _row(s: Search, number: int | None, p: ServingPlan, one_machine: bool, one_format: bool) -> tuple[TableCell, ...]:
     return (
         str(number), _plan_text(p, one_machine, one_format), p.chips, p.concurrency, *_limited(s, p),
-        p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),
+        *_own(s, p), p.tokens_per_second_per_chip, p.tokens_per_second_per_user, p.usd_per_million_tokens, _joules(p),
         *((p.attained,) if _whose(s) else ()), p.chance, p.why,
     )  # fmt: skip
+
+
+def _own(s: Search, p: ServingPlan) -> tuple[TableCell, ...]:
+    """The figure of an objective that has a column only where it is asked for."""
+    return {"total": (p.tokens_per_second,), "latency": (float(p.latency.expected),)}.get(s.objective, ())
 
 
 def _joules(p: ServingPlan) -> str:

@@ -16,6 +16,7 @@ from roofline.views.text.inference.estimate import (
     chips_text,
     deployment_text,
     memory_text,
+    routing_lines,
     share_text,
     shares_text,
     span_text,
@@ -29,7 +30,7 @@ def serving_text(s: Serving) -> str:
     replicas = share_text(s.in_flight, s.in_flight_per_replica, s.idle_replicas, s.deployment, "request")
     lines = [
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
-        f"assumed: {_assumed(s)}",
+        "; ".join([f"assumed: {_assumed(s)}", *routing_lines(s.asked)]),
         *([replicas] if replicas else []),
         *([drafts_text(s.speculation)] if s.speculation else []),
         *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import hypot
 from typing import Any, ClassVar, TypeAlias
@@ -29,6 +29,7 @@ from roofline.model.model import Model
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.percentiles import Percentiles, Tail, Tails
 from roofline.serving.energy import SteadyLoad, server_spending
+from roofline.serving.pool_sizing import TimedPools
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.requests import ServedLoad, requests_of
 from roofline.serving.serve import server_of
@@ -132,6 +133,8 @@ class ServingPlan(Spent, Figured):
     """Mean seconds per token over all tokens, divided by the mean TPOT over requests."""
     images: Images | None = None
     """Images of every request."""
+    timed: TimedPools | None = field(default=None, compare=False, repr=False)
+    """Step times of its pools, where a search has them."""
 
     # -- settings --------------------------------------------------------------------------------------------------
     @property
@@ -351,7 +354,10 @@ class ServingPlan(Spent, Figured):
             return server.at(share) if rate is None else server.at_rate(rate / number, turns=number)
         load = replace(self.demand, concurrency=flight if rate is None else None)
         sizes = pool_sizes((self.prefill.site, site), self.prefill.layout, (self.prefills, self.decodes))
-        return pools_serving(self.model, site.under(self.group.layout), load, sizes, images=self.images, bill=site.bill)
+        settled = None if self.timed is None else self.timed.settled(load, self.prefills, self.decodes)
+        return pools_serving(
+            self.model, site.under(self.group.layout), load, sizes, images=self.images, bill=site.bill, settled=settled
+        )
 
     def answered(self, answer: Any, i: int = 0) -> ServingPlan:
         """The plan with the figures of an answer, or of its i-th element."""

@@ -22,7 +22,7 @@ from roofline.inference.span import Span, exactly
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.disaggregated_queue import Passage, Tandem
 from roofline.serving.closed_forms.percentiles import Percentiles
-from roofline.serving.pool_sizing import Columns, Pair, Replicas
+from roofline.serving.pool_sizing import Columns, Pair, Replicas, TimedPools
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.whatif.query.figures import Aim
@@ -216,6 +216,50 @@ class _PoolPair:
         plan = unanswered(self.space.model, self.demand, self.limits, groups, flight, self.space.images)
         return plan.answered(plan.evaluated())
 
+    def exactly(self, splits: Splits, flights: Array) -> tuple[ServingPlan, ...]:
+        """Evaluate splits with `pools` and return the plans that keep the limits.
+
+        At a rate the waits for prefill are the formula's, and `followed_plans` asks again. With `strict` limits and no
+        load, the number of requests in flight is reduced until they hold.
+        """
+        if not len(splits):
+            return ()
+        space, sites, demand, limits = self.space, self.sites, self.demand, self.limits
+        first, then = self.degrees[0].where(splits.first), self.degrees[1].where(splits.then)
+        sizes = pool_sizes(sites, first.layout(0), (splits.prefills, splits.decodes))
+        places, tandem = splits.first * self.columns.shape[1] + splits.then, self.tandem(splits)
+
+        def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
+            load = demand if demand.given else replace(demand, concurrency=flights)
+            settled = self.columns.settled(places, tandem, (splits.prefills, splits.decodes), load)
+            p = pools_serving(
+                space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill,
+                settled=replace(settled, follows=False),
+            )  # fmt: skip
+            percentiles = percentiles_of(p)
+            used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
+            return p, percentiles, np.broadcast_to(used, (len(splits),))
+
+        p, percentiles, used = answer(flights)
+        if limits.strict and not demand.given:
+            low, high = np.zeros_like(flights), flights
+            while np.any(high > low):
+                middle = (low + high + 1) // 2
+                p, percentiles, used = answer(np.maximum(middle, 1))
+                keeps = (used <= 1) & (middle > 0)
+                low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
+            flights = np.maximum(low, 1)
+            p, percentiles, used = answer(flights)
+        return tuple(
+            ServingPlan(
+                space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
+                Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
+                part(p.ttft, i), part(p.tpot, i), part(percentiles, i), part(p.requests_per_second, i),
+                images=space.images, timed=TimedPools(self.columns, int(places[i])),
+            )
+            for i in map(int, np.flatnonzero(used <= 1))
+        )  # fmt: skip
+
     @cached_property
     def rates(self) -> tuple[PoolRates, PoolRates]:
         """Maximum requests/s per replica of either kind, for every pair of layouts."""
@@ -400,7 +444,7 @@ class _Walked:
             keeps = pair.keeps(tandem, tandem.always(near.reshape(-1).astype(float))).reshape(near.shape)
             last = np.max(np.where(keeps, np.arange(len(NEAR)).reshape(-1, 1), 0), axis=0)
             flights = near[last, np.arange(len(flights))]
-        return _exactly(pair.space, pair.sites, pair.demand, pair.limits, pair.degrees, splits, flights)
+        return pair.exactly(splits, flights)
 
 
 def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tuple[Degrees, Degrees]) -> Pair:
@@ -413,48 +457,3 @@ def _pair(space: SiteSpace, sites: tuple[Site, Site], demand: Load, degrees: tup
     ways = (network.seconds(size) for network in networks(sites[1].on, sites[0].on, room))
     replicas = Replicas(room, None, None, room, (room, room))
     return Pair(first, then, requests, replicas, reduce(Span.most, ways))
-
-
-def _exactly(
-    space: SiteSpace, sites: tuple[Site, Site], demand: Load, limits: Limits, degrees: tuple[Degrees, Degrees],
-    splits: Splits, flights: Array,
-) -> tuple[ServingPlan, ...]:  # fmt: skip
-    """Evaluate splits with `pools` and return the plans that keep the limits.
-
-    At a rate the waits for prefill are the formula's, and `followed_plans` asks again. With `strict` limits and no
-    load, the number of requests in flight is reduced until they hold.
-    """
-    if not len(splits):
-        return ()
-    first, then = degrees[0].where(splits.first), degrees[1].where(splits.then)
-    sizes = pool_sizes(sites, first.layout(0), (splits.prefills, splits.decodes))
-
-    def answer(flights: Array) -> tuple[Pools, Percentiles, Array]:
-        load = demand if demand.given else replace(demand, concurrency=flights)
-        p = pools_serving(
-            space.model, sites[1].under(then.layout(0)), load, sizes, images=space.images, bill=sites[1].bill,
-            follows=False,
-        )  # fmt: skip
-        percentiles = percentiles_of(p)
-        used = limits.used((p.ttft, p.tpot, p.latency), percentiles)
-        return p, percentiles, np.broadcast_to(used, (len(splits),))
-
-    p, percentiles, used = answer(flights)
-    if limits.strict and not demand.given:
-        low, high = np.zeros_like(flights), flights
-        while np.any(high > low):
-            middle = (low + high + 1) // 2
-            p, percentiles, used = answer(np.maximum(middle, 1))
-            keeps = (used <= 1) & (middle > 0)
-            low, high = np.where(keeps, middle, low), np.where(keeps, high, np.maximum(middle - 1, low))
-        flights = np.maximum(low, 1)
-        p, percentiles, used = answer(flights)
-    return tuple(
-        ServingPlan(
-            space.model, demand, limits, Group(sites[1], then.one(i), int(splits.decodes[i])),
-            Group(sites[0], first.one(i), int(splits.prefills[i])), int(flights[i]), 0,
-            part(p.ttft, i), part(p.tpot, i), part(percentiles, i), part(p.requests_per_second, i),
-            images=space.images,
-        )
-        for i in map(int, np.flatnonzero(used <= 1))
-    )  # fmt: skip
