@@ -301,7 +301,6 @@ class Replications:
         )
         self.first, self.ends = np.full(len(self.ready), np.inf), np.zeros(len(self.ready), dtype=np.int64)
         self.clock = np.zeros(replications)
-        self.delay = np.repeat([float(s.requests.late.mean()) for s in self.samples], np.diff(self.begins))
         self.until = np.concatenate([s.until for s in self.samples])
         self.goal = np.repeat(
             [np.inf if s.these is None else 0.0 for s in self.samples], [m * ranks for m, *_ in shapes]
@@ -383,7 +382,7 @@ class Replications:
                 answered = answered + self._generated(served, whole)
                 served = whole
             if self.closed and answered.any():
-                self._send(answered)
+                self._send(answered, known)
                 ends = self._any(self.sent >= self.numbers)
                 self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
             enough = np.where(np.isinf(self.goal), (self.clock >= self.until).take(of), served >= self.goal)
@@ -563,14 +562,31 @@ class Replications:
             r, first = np.repeat(r, many), np.repeat(first, many) + within
         return r, first
 
-    def _send(self, answered: Array) -> None:
-        """Let users whose request is answered send their next one, which the scheduler sees after the mean delay: in
-        this order, since whose prompt is longer is as random."""
+    def _send(self, answered: Array, known: Array) -> None:
+        """Let users whose request is answered send their next one, which the scheduler sees after the delay of its
+        prompt. `known`: requests of each rank that it has seen."""
         several = np.minimum(answered, self.numbers - self.sent)
         r, at = self._each(several, self.sent)
-        of = self.of.take(r)
-        self.ready[at] = self.clock.take(of) + self.delay.take(of)
+        self.ready[at] = self.clock.take(self.of.take(r)) + self.late.take(at)
         self.sent = self.sent + several
+        self._order(*self._each(np.where(several > 0, self.sent - known, 0), known))
+
+    def _order(self, r: Array, at: Array) -> None:
+        """Put requests at consecutive places of ranks, which the scheduler has not seen, in the order in which it
+        will: long prompts take the front end longer, and others overtake them."""
+        order = np.lexsort((self.ready.take(at), r))
+        if (order[1:] > order[:-1]).all():
+            return
+        self.slots[:, at] = self.slots[:, at[order]]
+        first = np.flatnonzero(np.diff(r, prepend=-1))
+        number = np.diff(first, append=len(r))
+        for values, total in ((self.fresh, self.upto), (self.each, self.attended), (self.taken, self.held)):
+            each = values.take(at)
+            upto = np.cumsum(each)
+            before = (upto - each).take(first) - total.take(at.take(first) + r.take(first))
+            total[at + r + 1] = upto - np.repeat(before, number)
+        self.line[at + r + 1] = self.upto.take(at + r + 1) + self.lines.take(r)
+        self.places[at + r + 1] = self.held.take(at + r + 1) + self.most * r
 
     def seen(self) -> list[RequestTimes]:
         """What the requests that count saw, of each load."""

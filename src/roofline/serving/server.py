@@ -32,7 +32,7 @@ from roofline.inference.step import Estimate, step_estimate
 from roofline.kernels.target import CALIBRATED, Mode
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
-from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
+from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of, steps_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
@@ -429,7 +429,7 @@ class Server:
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead,
             self.again(chunks * partly[-1, 0]), squared, self.requests.prompts_vary,
-            self.requests.answers_vary, pieces,
+            self.requests.answers_vary, pieces, steps_of(fresh, engine.chunk, varied[0, 0]) - chunks,
         )  # fmt: skip
 
     @cached_property
@@ -579,14 +579,16 @@ class Server:
 
     def _shrunk(self, seen: Circumstances, everyone: Count, rate: Count) -> Circumstances:
         """What requests of a closed loop see, where a difference of their rate from the formula's within its sampling
-        error is none (soft thresholding; Donoho 1995, doi:10.1109/18.382009).
+        error is none, and one far beyond it is as it is: d·(1 − (error/d)²) is left of d (the non-negative garrote; Gao
+        1998, doi:10.1080/10618600.1998.10474789).
 
         As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
         By an ideal law steps take exactly the speed of light, and nothing is scaled.
         """
         if not self._calibrated:
             return seen
-        known = seen.rate - rate * np.clip(seen.rate / rate - 1, -UNSURE, UNSURE)
+        apart = seen.rate / rate - 1
+        known = rate * (1 + apart * np.maximum(1 - UNSURE**2 / np.maximum(apart**2, 1e-300), 0.0))
         slower, before = seen.rate / known, self.asked.engine.before(self.input)
         tpot = seen.tpot * slower
         ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
@@ -916,7 +918,7 @@ class Server:
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
+        host, alone = engine.before(self.input), t.lone
 
         def first_token(whole: Count) -> Span:
             seconds = whole - host
