@@ -632,8 +632,8 @@ class Followed:
     decoded: Array
 
     def seen(self) -> RequestTimes:
-        """What the requests that count saw. Decode steps that these have left take as long as those of all until then:
-        without the longest answers, means would be too small."""
+        """What the requests that count saw. Of those whose answers are not whole, the steps that are left are counted
+        too: without the longest answers, means would be too small."""
         these, until = self.sample.these, self.until[:, np.newaxis, np.newaxis]
         ready, _, output, steps, late, *_ = self.slots
         ranks = np.arange(self.decoded.shape[1] * self.decoded.shape[2]).reshape(*self.decoded.shape[1:], 1)
@@ -652,8 +652,8 @@ class Followed:
             counted = begun & (place >= 0) & (place < these.number)
             left = np.where(counted & ~there, self.ends - decoded, 0)
             last = np.where(left > 0, self.clock[:, np.newaxis, np.newaxis], last)
-            step_s = (last[counted] - self.first[counted]).sum() / max((steps - left)[counted].sum(), 1)
-            last, there = last + left * step_s, counted
+            whole = counted & there & (steps > 0)
+            last, there = last + left * later_step(steps[whole], last[whole] - self.first[whole]), counted
             round_s = self._between(these)
             lone_s = sum(float(s.mean()) for s in (late, *self._alone(np.ones_like(begun))))
         late, first, ready, last, output = (v[there] for v in (late, self.first, ready, last, output))
@@ -700,6 +700,16 @@ class Followed:
             left = left[done[left] < fresh[left]]
         context = pace.placed(input + (steps - 1) / 2 * growth)
         return first, steps * pace.decoding(pace.times.alone, one, context)
+
+
+def later_step(steps: Array, seconds: Array) -> float:
+    """Mean seconds of a further decode step of answers of so many steps, which took so many seconds: the slope of a
+    line, since their first steps wait for the prompts behind their own."""
+    if not steps.size:
+        return 0.0
+    apart = steps - steps.mean()
+    mean = float(seconds.sum() / steps.sum())
+    return min(max(float(apart @ seconds) / float(apart @ apart), 0.0), mean) if apart.any() else mean
 
 
 def _summed(values: Array) -> Array:
