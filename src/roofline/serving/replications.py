@@ -653,7 +653,8 @@ class Followed:
             left = np.where(counted & ~there, self.ends - decoded, 0)
             last = np.where(left > 0, self.clock[:, np.newaxis, np.newaxis], last)
             whole = counted & there & (steps > 0)
-            last, there = last + left * later_step(steps[whole], last[whole] - self.first[whole]), counted
+            first_s, later_s = decode_seconds(steps[whole], last[whole] - self.first[whole])
+            last, there = last + left * later_s + ((left > 0) & (left >= steps)) * first_s, counted
             round_s = self._between(these)
             lone_s = sum(float(s.mean()) for s in (late, *self._alone(np.ones_like(begun))))
         late, first, ready, last, output = (v[there] for v in (late, self.first, ready, last, output))
@@ -702,14 +703,15 @@ class Followed:
         return first, steps * pace.decoding(pace.times.alone, one, context)
 
 
-def later_step(steps: Array, seconds: Array) -> float:
-    """Mean seconds of a further decode step of answers of so many steps, which took so many seconds: the slope of a
-    line, since their first steps wait for the prompts behind their own."""
+def decode_seconds(steps: Array, seconds: Array) -> tuple[float, float]:
+    """By how much the decode steps of an answer last longer once, and seconds of each, where answers of so many steps
+    took so many seconds: a line, since the first step waits for the prompts behind the request's own."""
     if not steps.size:
-        return 0.0
+        return 0.0, 0.0
     apart = steps - steps.mean()
     mean = float(seconds.sum() / steps.sum())
-    return min(max(float(apart @ seconds) / float(apart @ apart), 0.0), mean) if apart.any() else mean
+    each = min(max(float(apart @ seconds) / float(apart @ apart), 0.0), mean) if apart.any() else mean
+    return (mean - each) * float(steps.mean()), each
 
 
 def _summed(values: Array) -> Array:

@@ -483,17 +483,31 @@ class Server:
         equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
         return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
 
+    def _in_cohorts(self, everyone: Count) -> Array:
+        """Whether equally long requests of so many users are followed although the engine does not keep them in step.
+
+        Those whose prompts share a step stay together for a while. Where a user has a group to himself, memory is full,
+        ranks share steps or drafts are random, other methods answer.
+        """
+        r, mine, engine = self.requests, np.asarray(everyone / self.groups), self.asked.engine
+        equal = (np.asarray(r.prompts_vary) == 0) & (np.asarray(r.answers_vary) == 0)
+        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (np.asarray(self.asked.layout.in_step) == 1)
+        other = engine.keeps_step or self.rounds is not None or self.drafting is not None
+        return np.asarray(equal & few & (self.follows and self._calibrated and not other))
+
     def together(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` equally long requests that all start together."""
         return self._serving(everyone, self._together(everyone))
 
-    def _together(self, everyone: Count) -> Circumstances:
+    def _together(self, everyone: Count, apart: Count = 0.0) -> Circumstances:
+        """Follow equally long requests of users whose first ones are so many seconds apart in each group."""
         shape, elements = self._rules(everyone)
         layout = self.asked.layout
-        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in (layout.in_step, layout.pp))
+        numbers = (layout.in_step, layout.pp, apart)
+        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in numbers)
         seen = [
-            (Loop(rules, table, n, in_step, turns).seen(int(users)), rules)
-            for (rules, table, n, users), in_step, turns in zip(elements, *together, strict=True)
+            (Loop(rules, table, n, in_step, turns, late).seen(int(users)), rules)
+            for (rules, table, n, users), in_step, turns, late in zip(elements, *together, strict=True)
         ]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles, drawn = self._told(seen, shape)
@@ -530,6 +544,8 @@ class Server:
         if together.all():
             return self.together(everyone)
         means = self.in_no_order(everyone)
+        if (cohorts := self._in_cohorts(everyone)).any():  # as in a simulation, all start within a round
+            means = self._together(everyone, self.groups / means.rate).chosen(cohorts, means)
         if (short := short & ~together).any():
             seen = self._followed(short, everyone, 1, closed=True)
             means = self._shrunk(seen, everyone, means.rate).chosen(short, means)
