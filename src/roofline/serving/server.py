@@ -627,6 +627,14 @@ class Server:
             return these, seen.ttft
         return these, self._followed(these, rate, turns, closed=False).ttft
 
+    def is_followed_with(self, everyone: Count) -> Array:
+        """Whether so many users are followed."""
+        return self._short(everyone / self.groups, closed=True)
+
+    def followed_rate(self, everyone: Count) -> Count:
+        """Requests per second of so many users of a server that is followed with them."""
+        return self._followed(self.is_followed_with(everyone), everyone, 1, closed=True).rate
+
     def loads_near(self, rate: float) -> tuple[int, int, float]:
         """The places in `LOADS` between which a rate is, and its share of the way, as waits grow."""
         load = min(rate / float(self.fastest), LOADS[-1])
