@@ -317,8 +317,8 @@ def _rate_with_users(
     varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
     inequality. The rate at which both agree is that of a secant. It bounds prompts that share no step with another: of
     those that do, few users get more than the server's formula says. Of a pool that is followed and where most users
-    are, it is the rate itself, as of a flow-equivalent server (Chandy, Herzog and Woo 1975). `rate`: without this bound; `most_rate`: what
-    a replica takes with any number of users.
+    are, it is the rate itself, as of a flow-equivalent server (Chandy, Herzog and Woo 1975). `rate`: without this
+    bound; `most_rate`: what a replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
     each = prefills * most(1.0, most_rate / server.fastest)
