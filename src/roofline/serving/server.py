@@ -69,7 +69,7 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, CROWD = 100, 16, 2048
+SHORT, SHORT_APART, CROWD = 100, 40, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
 the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
 often."""
