@@ -779,7 +779,7 @@ class Server:
                 longer = float(after / ((self.output - 1) * tpot))
             else:
                 ttft = float(alone.ttft) + added_s
-        whole = np.quantile(first + seen.after, SHARES)
+        whole = np.quantile(seen.latency, SHARES)
         return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
