@@ -207,7 +207,9 @@ class ClosedLoop:
         behind = gap * lesser(steps, behind / np.maximum(gap, 1e-300), square)
         own_behind = own_behind + (1 - common) * behind / steps
         after = more * step + behind
-        inside = wait * np.where(met > 0, full, 0.0) + t.chunks * own + t.at(t.lone_more, beside) + after
+        inside = (
+            wait * np.where(met > 0, full, 0.0) + t.chunks * own + interpolated(t.decodes, t.lone_more, decodes) + after
+        )
         rate = begun * (wait + t.chunks + t.further + more) / inside
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
