@@ -69,10 +69,10 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, CROWD = 100, 40, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
-the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
-often."""
+SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
+rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
+time, and is right for longer ones more often."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -982,7 +982,8 @@ def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    return np.asarray((np.asarray(output) <= np.where(np.asarray(in_step) > 1, SHORT, SHORT_APART)) & ~formula)
+    longest = np.where(np.asarray(in_step) > 1, SHORT, SHORT_USERS if closed else SHORT_APART)
+    return np.asarray((np.asarray(output) <= longest) & ~formula)
 
 
 known_server = remembered(64)(Server)
