@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import roofline as rl
-
 from roofline.serving.closed_forms.lockstep import Answers, Cohorts, Loop, StepRules, StepTable, at_random, looped
 
 TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
@@ -108,7 +107,7 @@ def test_quantiles_are_of_requests_not_rows() -> None:
 
 @pytest.mark.parametrize(("new", "out", "users"), [(700, 6, 4), (170, 1, 41), (394, 150, 6)])
 def test_users_who_start_apart_form_the_cohorts_of_a_simulation(new: int, out: int, users: int) -> None:
-    """An engine that does not keep users in step: those whose prompts share a step stay together, as `simulate` says."""
+    """Of an engine that does not keep users in step, those whose prompts share a step stay together."""
     given = {"on": "h100-sxm", "engine": "vllm", "input": new, "output_tokens": out, "concurrency": users}
     equal = {"input_cv": 0.0, "output_cv": 0.0}
     said = rl.serve("meta-llama/Llama-3.1-8B", **given, **equal)
