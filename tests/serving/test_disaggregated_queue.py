@@ -198,11 +198,11 @@ def test_the_fullest_of_ranks_that_are_dealt_requests_in_turn(number: float, ran
 def test_at_a_concurrency_lengths_vary_as_in_a_simulation() -> None:
     """Means of pools are those of a simulation whose lengths have the same variation."""
     asked: dict[str, Any] = {"on": "h100-sxm", "layout": "tp=2", "prefill_layout": "tp=1"}
-    p = rl.pools("Qwen/Qwen3-8B", prefills=3, decodes=1, input=2000, output_tokens=100, concurrency=30, **asked)
+    load = {"input": 2000, "output_tokens": 100, "input_cv": 0.5, "output_cv": 0.5, "concurrency": 30}
+    p = rl.pools("Qwen/Qwen3-8B", prefills=3, decodes=1, **load, **asked)
     several = {**asked, "prefill_layout": "tp=1,dp=3"}
     lengths = {"input": "lognormal(2000,0.5)", "output_tokens": "lognormal(100,0.5)"}
     s = rl.simulate("Qwen/Qwen3-8B", concurrency=30, requests=3000, **several, **lengths)
-    # the front end's seconds are the same in both, so that what differs is the queue: 22 ms of 85
-    assert p.ttft.expected == pytest.approx(s.ttft.mean, abs=0.0226)
+    assert p.ttft.expected == pytest.approx(s.ttft.mean, rel=0.03)
     assert p.tpot.expected == pytest.approx(s.tpot.mean, rel=0.03)
     assert p.requests_per_second * 100 == pytest.approx(s.tokens_per_second, rel=0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import roofline as rl
 from roofline.serving.closed_forms.lockstep import Answers, Cohorts, Loop, StepRules, StepTable, at_random, looped
 
 TABLE = StepTable([0.0, 1.0, 100.0], [0.0, 1.0, 1.0], [1.0, 8.0], [[3.0, 3.0, 3.0], [10.0, 10.0, 10.0]])
@@ -102,3 +103,16 @@ def test_gaps_of_groups_that_take_turns_are_more_even() -> None:
 def test_quantiles_are_of_requests_not_rows() -> None:
     seen = Answers(np.array([1.0, 98.0, 1.0]), np.arange(3.0), np.array([5.0, 1.0, 9.0]), np.zeros(3), np.zeros(3))
     assert seen.quantiles(seen.first, (0.5, 0.98, 0.99, 1.0)).tolist() == [1.0, 1.0, 5.0, 9.0]
+
+
+@pytest.mark.parametrize(("new", "out", "users"), [(700, 6, 4), (170, 1, 41), (394, 150, 6)])
+def test_users_who_start_apart_form_the_cohorts_of_a_simulation(new: int, out: int, users: int) -> None:
+    """Of an engine that does not keep users in step, those whose prompts share a step stay together."""
+    given = {"on": "h100-sxm", "engine": "vllm", "input": new, "output_tokens": out, "concurrency": users}
+    equal = {"input_cv": 0.0, "output_cv": 0.0}
+    said = rl.serve("meta-llama/Llama-3.1-8B", **given, **equal)
+    seen = rl.simulate("meta-llama/Llama-3.1-8B", requests=600, warmup=5 * users, **given, **equal)
+    assert said.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.03)
+    assert said.percentiles.ttft.p99 == pytest.approx(seen.ttft.p99, rel=0.05)
+    if out > 1:
+        assert said.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.03)

@@ -61,10 +61,11 @@ def test_one_user_sees_the_mean(engine: str) -> None:
 
 @pytest.mark.parametrize("input", [1000, 8192, 32768])
 def test_one_of_two_users_waits_for_one_prompt_at_most(input: int) -> None:
-    """The other's whole prompt, and a step of decodes that was put together already and one under way."""
+    """The other's whole prompt, and a step of decodes that was put together already and one under way. Both may see
+    the same, as nothing is random."""
     alone, both = (rl.serve(LLAMA, input=input, output=2, concurrency=n, on="h100-sxm", **EQUAL) for n in (1, 2))
     most = 2 * alone.ttft.expected + 2 * alone.tpot.expected
-    assert both.percentiles.ttft.p50 < both.percentiles.ttft.p99 <= most
+    assert both.percentiles.ttft.p50 <= both.percentiles.ttft.p99 <= most
     assert both.percentiles.latency.p99 <= most + both.percentiles.tpot.p99 * (1 + 1e-9)
 
 

@@ -173,7 +173,7 @@ def test_everyone_is_in_flight_and_throughput_never_falls() -> None:
 
 
 def test_waits_grow_with_the_rate() -> None:
-    p = pools_of(concurrency=None, rate=np.array([1.0, 10.0, 30.0, 60.0, 70.0]), chips=None, prefills=2, decodes=3)
+    p = pools_of(concurrency=None, rate=np.array([1.0, 10.0, 30.0, 60.0, 69.0]), chips=None, prefills=2, decodes=3)
     assert (np.diff(p.prefill_wait) > 0).all()
     assert (np.diff(p.tpot.expected) > 0).all()
     assert (np.diff(p.ttft.expected) > 0).all()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import roofline as rl
 from alike import EQUAL
+from roofline.inference.settings import setup
+from roofline.serving.serve import server_of
 from roofline.serving.server import SHORT_APART
 
 
@@ -37,7 +41,9 @@ def test_requests_that_end_make_room_for_the_next() -> None:
     A prompt is in a step with 0.07 others; 1 − 0.99⁷ = 6.79 % of a request's decode steps have prompts of others, 1.03
     in the mean.
     """
-    s = rl.serve(LLAMA, input=1000, output=100, concurrency=8, **EQUAL, **H100)
+    asked = setup(rl.load(LLAMA), rl.Where(**H100))
+    load = rl.Load(input=1000, output_tokens=100, concurrency=8, **EQUAL)
+    s = replace(server_of(asked, load), follows=False).at(8)
     alone = float(rl.estimate(LLAMA, rl.decode(batch=8, context=1050), **H100).time)
     share = 1 - 0.99**7
     one, two = step(1, 7), step(2, 7)

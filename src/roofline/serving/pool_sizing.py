@@ -317,6 +317,7 @@ class Columns:
             max(1, len(pair.first.model.layers)),
             flat(pair.first.engine.before(pair.input))[part],
             flat(pair.requests.prompts_vary)[part],
+            flat(pair.requests.answers_vary)[part],
         )  # fmt: skip
 
     def of(self, places: Array, prefills: Array, decodes: Array) -> Tandem:

@@ -307,16 +307,25 @@ def _prefill_server(pair: Pair, load: Load) -> Server:
     return known_server(pair.first, requests, len(pair.shape(load)), None)
 
 
-def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_rate: Count, after: Count) -> Count:
+def _rate_with_users(
+    pair: Pair, load: Load, prefills: Count, rate: Count, most_rate: Count, after: Count, follows: bool
+) -> Count:
     """Requests per second with users, of which the prefill pool takes no more than with as many of them as are there.
 
     Those are all but the rate times `after`, the seconds from the end of the prefill to the last token. The number
     varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
     inequality. The rate at which both agree is that of a secant. It bounds prompts that share no step with another: of
-    those that do, few users get more than the server's formula says. `rate`: without this bound; `most_rate`: what a
-    replica takes with any number of users.
+    those that do, few users get more than the server's formula says. Of a pool that is followed and where most users
+    are, it is the rate itself, as of a flow-equivalent server (Chandy, Herzog and Woo 1975). `rate`: without this
+    bound; `most_rate`: what a replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
+    if follows:
+        there = (users - rate * after) / prefills
+        most_users = np.asarray(there > most(server.groups, users / (2 * np.asarray(prefills))))
+        followed = server.is_followed_with(there) & most_users
+        if followed.all():
+            return _followed_rate(server, users, prefills, rate, after)
     several = (users > prefills * server.groups) & (np.asarray(pair.prompts) < 2)
     if not several.any():
         return rate
@@ -330,6 +339,20 @@ def _rate_with_users(pair: Pair, load: Load, prefills: Count, rate: Count, most_
         return rate
     too_much, too_little = rate - less, most(taken(less) - less, 0.0)
     return where(less < rate, less + (rate - less) * too_little / most(too_little + too_much, 1e-300), rate)
+
+
+def _followed_rate(server: Server, users: Array, prefills: Count, rate: Count, after: Count) -> Count:
+    """The rate at which a followed prefill replica with its share of the users has that throughput, by a secant."""
+
+    def taken(rate: Count) -> Count:
+        return prefills * server.followed_rate(most(users - rate * after, 1e-9) / prefills)
+
+    fewest = 1e-9 * rate
+    second = most(least(taken(rate), users / most(after, 1e-12)), fewest)
+    first_excess, second_excess = taken(rate) - rate, taken(second) - second
+    apart = first_excess - second_excess
+    part = where(np.abs(apart) > fewest, first_excess / where(np.abs(apart) > fewest, apart, 1.0), 0.0)
+    return most(rate + (second - rate) * np.clip(part, 0.0, 1.0), fewest)
 
 
 def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
@@ -358,7 +381,7 @@ def _answer(pair: Pair, load: Load, s: Settled) -> Pools:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)
-        bounded = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after)
+        bounded = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after, follows)
         queued, rate = queued + load.concurrency / bounded - load.concurrency / rate, bounded
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))

@@ -13,8 +13,8 @@ Axes: replications, ranks that run every step together, requests in the order in
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from math import ceil
 
 import numpy as np
@@ -301,7 +301,6 @@ class Replications:
         )
         self.first, self.ends = np.full(len(self.ready), np.inf), np.zeros(len(self.ready), dtype=np.int64)
         self.clock = np.zeros(replications)
-        self.delay = np.repeat([float(s.requests.late.mean()) for s in self.samples], np.diff(self.begins))
         self.until = np.concatenate([s.until for s in self.samples])
         self.goal = np.repeat(
             [np.inf if s.these is None else 0.0 for s in self.samples], [m * ranks for m, *_ in shapes]
@@ -383,7 +382,7 @@ class Replications:
                 answered = answered + self._generated(served, whole)
                 served = whole
             if self.closed and answered.any():
-                self._send(answered)
+                self._send(answered, known)
                 ends = self._any(self.sent >= self.numbers)
                 self.until = np.where(ends, np.minimum(self.until, self.clock), self.until)
             enough = np.where(np.isinf(self.goal), (self.clock >= self.until).take(of), served >= self.goal)
@@ -563,14 +562,31 @@ class Replications:
             r, first = np.repeat(r, many), np.repeat(first, many) + within
         return r, first
 
-    def _send(self, answered: Array) -> None:
-        """Let users whose request is answered send their next one, which the scheduler sees after the mean delay: in
-        this order, since whose prompt is longer is as random."""
+    def _send(self, answered: Array, known: Array) -> None:
+        """Let users whose request is answered send their next one, which the scheduler sees after the delay of its
+        prompt. `known`: requests of each rank that it has seen."""
         several = np.minimum(answered, self.numbers - self.sent)
         r, at = self._each(several, self.sent)
-        of = self.of.take(r)
-        self.ready[at] = self.clock.take(of) + self.delay.take(of)
+        self.ready[at] = self.clock.take(self.of.take(r)) + self.late.take(at)
         self.sent = self.sent + several
+        self._order(*self._each(np.where(several > 0, self.sent - known, 0), known))
+
+    def _order(self, r: Array, at: Array) -> None:
+        """Put requests at consecutive places of ranks, which the scheduler has not seen, in the order in which it
+        will: long prompts take the front end longer, and others overtake them."""
+        order = np.lexsort((self.ready.take(at), r))
+        if (order[1:] > order[:-1]).all():
+            return
+        self.slots[:, at] = self.slots[:, at[order]]
+        first = np.flatnonzero(np.diff(r, prepend=-1))
+        number = np.diff(first, append=len(r))
+        for values, total in ((self.fresh, self.upto), (self.each, self.attended), (self.taken, self.held)):
+            each = values.take(at)
+            upto = np.cumsum(each)
+            before = (upto - each).take(first) - total.take(at.take(first) + r.take(first))
+            total[at + r + 1] = upto - np.repeat(before, number)
+        self.line[at + r + 1] = self.upto.take(at + r + 1) + self.lines.take(r)
+        self.places[at + r + 1] = self.held.take(at + r + 1) + self.most * r
 
     def seen(self) -> list[RequestTimes]:
         """What the requests that count saw, of each load."""
@@ -591,7 +607,7 @@ class Replications:
 
 
 # -- what they saw ---------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Followed:
     """What became of the requests of a load.
 
@@ -616,33 +632,57 @@ class Followed:
     decoded: Array
 
     def seen(self) -> RequestTimes:
-        """What the requests that count saw. Decode steps that these have left take as long as those of all until then:
-        without the longest answers, means would be too small."""
-        these, until = self.sample.these, self.until[:, np.newaxis, np.newaxis]
-        ready, _, output, steps, late, *_ = self.slots
-        ranks = np.arange(self.decoded.shape[1] * self.decoded.shape[2]).reshape(*self.decoded.shape[1:], 1)
-        begun, decoded = np.isfinite(self.first), self.decoded[-1][:, :, np.newaxis]
-        there = begun & (self.ends <= decoded)
-        wide, number = int(decoded.max()) + 1, len(self.decoded)
-        line = (self.decoded.reshape(number, -1) + wide * ranks.reshape(-1)).T.reshape(-1)
-        passes = np.searchsorted(line, np.where(there, self.ends, 0) + wide * ranks) - number * ranks
-        rows = np.arange(len(self.clock))[:, np.newaxis, np.newaxis]
-        last = np.where(steps > 0, self.clocks[np.minimum(passes, number - 1), rows], self.first)
-        round_s = lone_s = 0.0
+        """What the requests that count saw.
+
+        At a rate those with their last token in time have the right means. Percentiles of latencies need the longest
+        answers, which a short run does not see to their end: those of all with their first token in time.
+        """
+        these, (ready, _, output, _, late, *_) = self.sample.these, self.slots
+        ended, last = self._last
         if these is None:
-            there &= (last > self.sample.since[:, np.newaxis, np.newaxis]) & (last <= until)
+            there, some = ended & self._in_time(last), self._in_time(self.first)
         else:
             place = np.arange(ready.shape[2]) - these.start[:, np.newaxis, np.newaxis]
-            counted = begun & (place >= 0) & (place < these.number)
-            left = np.where(counted & ~there, self.ends - decoded, 0)
-            last = np.where(left > 0, self.clock[:, np.newaxis, np.newaxis], last)
-            step_s = (last[counted] - self.first[counted]).sum() / max((steps - left)[counted].sum(), 1)
-            last, there = last + left * step_s, counted
-            round_s = self._between(these)
-            lone_s = sum(float(s.mean()) for s in (late, *self._alone(np.ones_like(begun))))
+            there = some = np.isfinite(self.first) & (place >= 0) & (place < these.number)
+        whole = self._whole(some)
+        latency = (late + whole - ready)[some]
+        if these is not None:
+            last = whole
         late, first, ready, last, output = (v[there] for v in (late, self.first, ready, last, output))
-        alone = self._alone(there)
-        return RequestTimes(late, first - ready, last - first, output, *alone, round_s, lone_s)
+        seen = RequestTimes(late, first - ready, last - first, output, latency, *self._alone(there))
+        if these is None:
+            return seen
+        lone_s = sum(float(s.mean()) for s in (self.slots[4], *self._alone(np.ones_like(there))))
+        return replace(seen, between=self._between(these), lone=lone_s)
+
+    def _in_time(self, seconds: Array) -> Array:
+        """Whether something happens while requests count."""
+        since, until = (v[:, np.newaxis, np.newaxis] for v in (self.sample.since, self.until))
+        return np.asarray((seconds > since) & (seconds <= until))
+
+    @cached_property
+    def _last(self) -> tuple[Array, Array]:
+        """Whether each request has its last token, and when; the end of the run of those that have some to come."""
+        steps, decoded = self.slots[3], self.decoded[-1][:, :, np.newaxis]
+        ended = np.isfinite(self.first) & (self.ends <= decoded)
+        wide, number = int(decoded.max()) + 1, len(self.decoded)
+        ranks = np.arange(decoded.size)
+        line = (self.decoded.reshape(number, -1) + wide * ranks).T.reshape(-1)
+        offsets = ranks.reshape(decoded.shape)
+        passes = np.searchsorted(line, np.where(ended, self.ends, 0) + wide * offsets) - number * offsets
+        rows = np.arange(len(self.clock))[:, np.newaxis, np.newaxis]
+        last = np.where(steps > 0, self.clocks[np.minimum(passes, number - 1), rows], self.first)
+        return ended, np.where(ended, last, self.clock[:, np.newaxis, np.newaxis])
+
+    def _whole(self, some: Array) -> Array:
+        """When some requests have their last token, of answers that are not whole as their later steps last: without
+        the longest answers, means would be too small."""
+        ended, last = self._last
+        steps = self.slots[3]
+        left = np.where(some & ~ended, self.ends - self.decoded[-1][:, :, np.newaxis], 0)
+        begun = some & (steps > left)
+        once, each = decode_seconds((steps - left)[begun], last[begun] - self.first[begun])
+        return np.asarray(last + left * each + ((left > 0) & (left >= steps)) * once)
 
     def _between(self, these: Window) -> float:
         """Mean seconds from one request of a rank to the next one, while `these` have their first token.
@@ -701,6 +741,17 @@ class Followed:
         return first, steps * pace.decoding(pace.times.alone, one, context)
 
 
+def decode_seconds(steps: Array, seconds: Array) -> tuple[float, float]:
+    """By how much the decode steps of an answer last longer once, and seconds of each, where so many steps of answers
+    took so many seconds: a line, since the first step waits for the prompts behind the request's own."""
+    if not steps.size:
+        return 0.0, 0.0
+    apart = steps - steps.mean()
+    mean = float(seconds.sum() / steps.sum())
+    each = min(max(float(apart @ seconds) / float(apart @ apart), 0.0), mean) if apart.any() else mean
+    return (mean - each) * float(steps.mean()), each
+
+
 def _summed(values: Array) -> Array:
     """Sums of the first 0, 1, … values along the last axis."""
     return np.concatenate([np.zeros((*values.shape[:2], 1)), np.cumsum(values, axis=2)], axis=2)
@@ -729,17 +780,19 @@ def _held(room: Room, tokens: Array) -> Array:
 class RequestTimes:
     """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
     from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone.
-    `between`: from one request of a rank to its next one, in a closed loop that is random, and `lone`: of a request
-    that is alone, as a mean of all that were drawn, whose work `between` is of; else 0."""
+    `latency`: from sending a request to its last token; at a rate, of others as likely. `between`: from one request of
+    a rank to its next one, in a closed loop that is random, and `lone`: of a request that is alone, as a mean of all
+    that were drawn, whose work `between` is of; else 0."""
 
     late: Array
     first: Array
     after: Array
     output: Array
+    latency: Array
     first_alone: Array
     after_alone: Array
-    between: float
-    lone: float
+    between: float = 0.0
+    lone: float = 0.0
 
 
 def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:

@@ -68,7 +68,7 @@ def serve(
     Without it requests are equally long and followed step by step. At a rate, a fixed sample of some thousands takes
     about a tenth of a second for each rate. At a concurrency, all requests start together and stay in lock step. Where
     lengths do not vary (`input_cv=0, output_cv=0`) and prompts go first, as in SGLang, users are in lock step even with
-    the formula, as in measured servers; users of other engines fall out of step.
+    the formula, as in measured servers; users of other engines start one after another, and are followed as well.
     `speculation`: decode steps verify drafts; the number accepted follows the law that `simulate` draws from.
     `encoders`: images and sound are encoded on chips of their own, before the server. `prefill_layout`: some replicas
     only prefill and the others only decode. `model`: a Model, its name, path or config.

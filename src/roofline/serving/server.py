@@ -32,7 +32,7 @@ from roofline.inference.step import Estimate, step_estimate
 from roofline.kernels.target import CALIBRATED, Mode
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
-from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of
+from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of, steps_of
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
@@ -69,10 +69,10 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, CROWD = 100, 16, 2048
-"""Tokens of the longest answers, on average, whose server is followed step by step, of ranks in step and of others; and
-the most requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
-often."""
+SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
+"""Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
+rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
+time, and is right for longer ones more often."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -433,7 +433,7 @@ class Server:
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead,
             self.again(chunks * partly[-1, 0]), squared, self.requests.prompts_vary,
-            self.requests.answers_vary, pieces,
+            self.requests.answers_vary, pieces, steps_of(fresh, engine.chunk, varied[0, 0]) - chunks,
         )  # fmt: skip
 
     @cached_property
@@ -487,17 +487,31 @@ class Server:
         equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
         return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
 
+    def _in_cohorts(self, everyone: Count) -> Array:
+        """Whether equally long requests of so many users are followed although the engine does not keep them in step.
+
+        Those whose prompts share a step stay together for a while. Where a user has a group to himself, memory is full,
+        ranks share steps or drafts are random, other methods answer.
+        """
+        r, mine, engine = self.requests, np.asarray(everyone / self.groups), self.asked.engine
+        equal = (np.asarray(r.prompts_vary) == 0) & (np.asarray(r.answers_vary) == 0)
+        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (np.asarray(self.asked.layout.in_step) == 1)
+        other = engine.keeps_step or self.rounds is not None or self.drafting is not None
+        return np.asarray(equal & few & (self.follows and self._calibrated and not other))
+
     def together(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` equally long requests that all start together."""
         return self._serving(everyone, self._together(everyone))
 
-    def _together(self, everyone: Count) -> Circumstances:
+    def _together(self, everyone: Count, apart: Count = 0.0) -> Circumstances:
+        """Follow equally long requests of users whose first ones are so many seconds apart in each group."""
         shape, elements = self._rules(everyone)
         layout = self.asked.layout
-        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in (layout.in_step, layout.pp))
+        numbers = (layout.in_step, layout.pp, apart)
+        together = (np.broadcast_to(v, shape).reshape(-1).tolist() for v in numbers)
         seen = [
-            (Loop(rules, table, n, in_step, turns).seen(int(users)), rules)
-            for (rules, table, n, users), in_step, turns in zip(elements, *together, strict=True)
+            (Loop(rules, table, n, in_step, turns, late).seen(int(users)), rules)
+            for (rules, table, n, users), in_step, turns, late in zip(elements, *together, strict=True)
         ]
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles, drawn = self._told(seen, shape)
@@ -534,6 +548,8 @@ class Server:
         if together.all():
             return self.together(everyone)
         means = self.in_no_order(everyone)
+        if (cohorts := self._in_cohorts(everyone)).any():  # as in a simulation, all start within a round
+            means = self._together(everyone, self.groups / means.rate).chosen(cohorts, means)
         if (short := short & ~together).any():
             seen = self._followed(short, everyone, 1, closed=True)
             means = self._shrunk(seen, everyone, means.rate).chosen(short, means)
@@ -583,14 +599,16 @@ class Server:
 
     def _shrunk(self, seen: Circumstances, everyone: Count, rate: Count) -> Circumstances:
         """What requests of a closed loop see, where a difference of their rate from the formula's within its sampling
-        error is none (soft thresholding; Donoho 1995, doi:10.1109/18.382009).
+        error is none, and one far beyond it is as it is: d·(1 − (error/d)²) is left of d (the non-negative garrote; Gao
+        1998, doi:10.1080/10618600.1998.10474789).
 
         As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
         By an ideal law steps take exactly the speed of light, and nothing is scaled.
         """
         if not self._calibrated:
             return seen
-        known = seen.rate - rate * np.clip(seen.rate / rate - 1, -UNSURE, UNSURE)
+        apart = seen.rate / rate - 1
+        known = rate * (1 + apart * np.maximum(1 - UNSURE**2 / np.maximum(apart**2, 1e-300), 0.0))
         slower, before = seen.rate / known, self.asked.engine.before(self.input)
         tpot = seen.tpot * slower
         ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
@@ -612,6 +630,14 @@ class Server:
         if not these.any():
             return these, seen.ttft
         return these, self._followed(these, rate, turns, closed=False).ttft
+
+    def is_followed_with(self, everyone: Count) -> Array:
+        """Whether so many users are followed."""
+        return self._short(everyone / self.groups, closed=True)
+
+    def followed_rate(self, everyone: Count) -> Count:
+        """Requests per second of so many users of a server that is followed with them."""
+        return self._followed(self.is_followed_with(everyone), everyone, 1, closed=True).rate
 
     def loads_near(self, rate: float) -> tuple[int, int, float]:
         """The places in `LOADS` between which a rate is, and its share of the way, as waits grow."""
@@ -757,7 +783,7 @@ class Server:
                 longer = float(after / ((self.output - 1) * tpot))
             else:
                 ttft = float(alone.ttft) + added_s
-        whole = np.quantile(first + seen.after, SHARES)
+        whole = np.quantile(seen.latency, SHARES)
         return np.array([ttft, tpot, longer, *np.quantile(first, SHARES), *following, *whole])
 
     def element(self, i: int, shape: tuple[int, ...]) -> Server:
@@ -920,7 +946,7 @@ class Server:
         prompt = launched(asked.plan, changed(decode(1, 1), queries[: 2 if engine.mixes else 1]), engine.host(decodes))
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
-        host, alone = engine.before(self.input), t.chunks * t.mixed[0][0]
+        host, alone = engine.before(self.input), t.lone
 
         def first_token(whole: Count) -> Span:
             seconds = whole - host
@@ -960,7 +986,8 @@ def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    return np.asarray((np.asarray(output) <= np.where(np.asarray(in_step) > 1, SHORT, SHORT_APART)) & ~formula)
+    longest = np.where(np.asarray(in_step) > 1, SHORT, SHORT_USERS if closed else SHORT_APART)
+    return np.asarray((np.asarray(output) <= longest) & ~formula)
 
 
 known_server = remembered(64)(Server)

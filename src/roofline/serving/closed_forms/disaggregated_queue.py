@@ -247,7 +247,8 @@ class Tandem:
     """`prefills` groups that compute prompts, `decodes` groups that decode, and `links` between them.
 
     `transfer`: seconds for which the cache of a prompt occupies a link; it is sent layer by layer, in `layers` parts.
-    `before`: seconds until the scheduler sees a request. `varied`: squared coefficient of variation of prompt lengths.
+    `before`: seconds until the scheduler sees a request. `varied`, `answers`: squared coefficients of variation of the
+    lengths of prompts and of answers.
     """
 
     batches: Batches
@@ -259,6 +260,7 @@ class Tandem:
     layers: int
     before: Array
     varied: Array | float = 0.0
+    answers: Array | float = 0.0
 
     @cached_property
     def capacity(self) -> Array:
@@ -335,14 +337,29 @@ class Tandem:
         wait, prompts = self.batches.wait(met / self.prefills, np.maximum(others, 1e-9) / self.prefills, varied)
         leaving = self.batches.leaving(met / self.prefills, prompts, varied)
         prefill = interpolated(self.batches.sizes, self.batches.seconds, prompts)
-        prompts = of_rank(prompts, self.batches.sizes, self.batches.in_step)
-        moved = prompts * self.transfer
+        of_a_rank = of_rank(prompts, self.batches.sizes, self.batches.in_step)
+        moved = of_a_rank * self.transfer
         shown = np.maximum(moved / self.layers, moved - prefill * (self.layers - 1) / self.layers)
         load = np.minimum(met * self.transfer / self.links, NEARLY)
         links = regularity(load, 1 / self.links, varied) * (1 + varied)
         wait = wait + links * load * self.transfer / (2 * (1 - load))
         running = self.running.running(met / self.decodes, leaving / self.decodes)
+        running = np.maximum(running, np.minimum(self._batch(running, prompts), self.running.sequences[-1]))
         joining = self.running.joining(running, np.maximum(others, 1e-9) / np.maximum(1 - others, 1e-9) / self.decodes)
         step = interpolated(self.running.sequences, self.running.seconds, running)
         running = of_rank(running, self.running.sequences, self.running.in_step)
-        return Passage(rate, wait, prompts, prefill, shown, joining + place, running, step)
+        return Passage(rate, wait, of_a_rank, prefill, shown, joining + place, running, step)
+
+    def _batch(self, running: Array, prompts: Array) -> Array:
+        """Sequences of a decode group that a request runs with because they were in its batch, itself included.
+
+        Requests of a batch leave the prefill pool together, and are dealt out to the decode groups. Over a link their
+        caches arrive one after another, so that of D seconds in which each decodes two share 1 − x/3 for S = x·D
+        seconds between the first and the last, and (1 − 1/3x)/x where x exceeds 1. Of answers whose lengths vary two
+        share a part w, as in `fullest_rank`.
+        """
+        answering = self.running.steps * interpolated(self.running.sequences, self.running.seconds, running)
+        apart = np.maximum(prompts * self.transfer / answering, 1e-9)
+        shared = np.where(apart < 1, 1 - apart / 3, (1 - 1 / (3 * apart)) / apart)
+        shared = shared * 2 * (1 - normal_share(np.sqrt(np.log1p(self.answers) / 2)))
+        return np.asarray(1 + (prompts - 1) / self.decodes * shared)

@@ -5,7 +5,8 @@ schedule depends only on arrival times. It is followed by the same scheduling ru
 request, with step times from a small table, for two kinds of traffic.
 Closed loop: users start together and each sends the next request when the last one is answered. A few cohorts then
 circulate in lock step. Load generators (`vllm bench serve --max-concurrency`, aiconfigurator's) send all requests at
-once with fixed lengths, so this is what they measure. Nothing is random.
+once with fixed lengths, so this is what they measure. Nothing is random. Users of an engine that does not keep them in
+step start one after another; those whose prompts share a step form cohorts nevertheless.
 Open loop: requests arrive at random, by a sample of gaps that is the same for every server, scaled to the rate. The
 times of answers of a few tokens depend on which prompts share a step with them, which no mean over steps shows.
 """
@@ -27,6 +28,8 @@ from roofline.declared.numbers.arrays import Array
 SETTLING, MEASURED, FEW, MIXING = 5, 2, 600, 20
 """Closed loop: requests per user that warm up, requests per user that are measured, and the least that are measured
 over all users; and requests per user that warm up where drafts bring requests out of step."""
+FEW_APART = 100
+"""The least requests that are measured over all users who start one after another."""
 MOST_STEPS = 6000
 """Most steps of a closed loop, a run of equal decode steps being one; it then measures its last half."""
 SAMPLE, SEED = 2**15, 4609
@@ -313,7 +316,8 @@ class Loop:
     """A server of several groups in a closed loop: users send the next request when one is answered.
 
     `in_step`: groups that run every step in lock step, since they share experts; other groups share no step. `turns`:
-    groups that take turns in a pipeline; each turn is in lock step with the same turn of other pipelines.
+    groups that take turns in a pipeline; each turn is in lock step with the same turn of other pipelines. `apart`:
+    seconds between the first requests of a group's users, 0 where all start together.
     """
 
     rules: StepRules
@@ -321,6 +325,7 @@ class Loop:
     groups: int
     in_step: int = 1
     turns: int = 1
+    apart: float = 0.0
 
     def seen(self, users: int) -> Answers:
         """What requests of `users` users experience, who are dealt out to the groups.
@@ -331,40 +336,43 @@ class Loop:
         dealt = [least + 1] * more + [least] * (self.groups - more)
         ranks = [dealt[turn :: self.turns] for turn in range(self.turns)]
         sets = Counter(tuple(r[i : i + self.in_step]) for r in ranks for i in range(0, len(r), self.in_step))
-        every = [looped(self.rules, self.table, each).weighing(n) for each, n in sets.items() if any(each)]
+        every = [looped(self.rules, self.table, each, self.apart).weighing(n) for each, n in sets.items() if any(each)]
         return Answers(*(np.concatenate([getattr(s, f.name) for s in every]) for f in fields(Answers)))
 
 
-def looped(rules: StepRules, table: StepTable, ranks: Sequence[int]) -> Answers:
+def looped(rules: StepRules, table: StepTable, ranks: Sequence[int], apart: float = 0.0) -> Answers:
     """What requests of these users of each rank experience once the course repeats; rows are requests per second.
 
+    `apart`: as in `Loop`.
     The ranks run every step in lock step. Ranks with equally many users do the same and are followed once, unless
     drafts make their numbers of steps random.
     """
     each = [(n, 1) for n in ranks if n] if rules.drawn is not None else [(n, k) for n, k in Counter(ranks).items() if n]
-    followed = [Cohorts(rules, table, [(rules.late, n)], True, seed=SEED + i) for i, (n, _) in enumerate(each)]
-    wanted = [_wanted(rules, n) for n, _ in each]
+    starts = [[(rules.late + apart * i, 1) for i in range(n)] if apart else [(rules.late, n)] for n, _ in each]
+    followed = [Cohorts(rules, table, start, True, seed=SEED + i) for i, start in enumerate(starts)]
+    few = FEW_APART if apart else FEW
+    wanted = [_wanted(rules, n, few) for n, _ in each]
     if len(followed) == 1:
         followed[0].go_on(wanted[0], MOST_STEPS)
     else:
         join(followed, wanted, MOST_STEPS)
-    parts = [_repeated(rules, r.answers, n).weighing(k) for r, (n, k) in zip(followed, each, strict=True)]
+    parts = [_repeated(rules, r.answers, n, few).weighing(k) for r, (n, k) in zip(followed, each, strict=True)]
     return Answers(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Answers)))
 
 
-def _wanted(rules: StepRules, users: int) -> int:
-    """Number of answers after which a rank of `users` users is no longer followed."""
+def _wanted(rules: StepRules, users: int, few: int) -> int:
+    """Number of answers after which a rank of `users` users is no longer followed; `few`: the least that count."""
     each = min(users, rules.places)
-    return (_settling(rules) + max(MEASURED, ceil(FEW / each))) * each
+    return (_settling(rules) + max(MEASURED, ceil(few / each))) * each
 
 
 def _settling(rules: StepRules) -> int:
     return SETTLING if rules.drawn is None else MIXING
 
 
-def _repeated(rules: StepRules, seen: Answers, users: int) -> Answers:
-    """A rank's answers once the course repeats, as requests per second."""
-    each, wanted = min(users, rules.places), _wanted(rules, users)
+def _repeated(rules: StepRules, seen: Answers, users: int, few: int) -> Answers:
+    """A rank's answers once the course repeats, as requests per second; `few`: as for `_wanted`."""
+    each, wanted = min(users, rules.places), _wanted(rules, users, few)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)
     settled = _settling(rules) * each if whole else upto[-1] // 2

@@ -125,7 +125,7 @@ class ClosedLoop:
     @property
     def _alone(self) -> Array:
         """Seconds in the engine's steps of a request that runs alone."""
-        return np.asarray(self.table.chunks * self.table.mixed[0][0] + self.more * self.table.alone[1])
+        return np.asarray(self.table.lone + self.more * self.table.alone[1])
 
     def _fits(self, load: Array) -> Array:
         """Whether there are enough users, places and steps for a load."""
@@ -207,8 +207,10 @@ class ClosedLoop:
         behind = gap * lesser(steps, behind / np.maximum(gap, 1e-300), square)
         own_behind = own_behind + (1 - common) * behind / steps
         after = more * step + behind
-        inside = wait * np.where(met > 0, full, 0.0) + t.chunks * own + after
-        rate = begun * (wait + t.chunks + more) / inside
+        inside = (
+            wait * np.where(met > 0, full, 0.0) + t.chunks * own + interpolated(t.decodes, t.lone_more, decodes) + after
+        )
+        rate = begun * (wait + t.chunks + t.further + more) / inside
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
         following, mine = (
@@ -284,7 +286,7 @@ class ClosedLoop:
         after = more * step + np.maximum(more - 1, 0.0) * between + behind
         once, following = behind - np.minimum(more, 1.0) * between, after / np.maximum(more, 1e-12)
         mine = np.maximum(following + (self.weight - 1) * once / np.maximum(more, 1e-12), 0.0)
-        return Circulation(rate, waits, wait + own + after, following, rate * turn, mine)
+        return Circulation(rate, waits, wait + own + t.lone_more[0] + after, following, rate * turn, mine)
 
     # -- whoever comes ---------------------------------------------------------------------------------------------
     def _waits(self, rate: Array, left: Array, following: Array, last: Array) -> Array:

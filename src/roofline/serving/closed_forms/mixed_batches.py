@@ -17,6 +17,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count
 from roofline.inference.overlap import OverlappedPlan
 from roofline.inference.plan import EMPTY, Plan
+from roofline.serving.closed_forms.batches import normal_share
 from roofline.work.step import Queries, Step, View, decode, logits_alone, tokens_alone, tokens_and_phase
 from roofline.work.step import replace as changed
 
@@ -55,6 +56,22 @@ def chunked(new: Array, cached: Count, most: Count, longest: Count, varied: Coun
     begun = np.floor(np.where(chunks > 1, (1 + np.asarray(varied)) * new - each, 0.0) / 2)
     prompts = Prompts(each, cached + begun, np.minimum(most, longest), np.where(chunks > 1, 0.0, varied))
     return chunks, prompts
+
+
+COUNTED_STEPS, MANY = 32, 8
+"""Steps of a prompt that are counted one by one, and how many it has on average from which on they are not."""
+
+
+def steps_of(new: Array, most: Count, varied: Count) -> Array:
+    """Mean number of steps that a lone prompt takes, ⌈L/most⌉ for lognormal lengths L: Σ P(L > k·most), k ≥ 0.
+
+    Of many it is half a step more than the mean length over `most`.
+    """
+    square = np.log1p(np.asarray(varied, dtype=float))
+    deviation, mean = np.sqrt(np.maximum(square, 1e-12)), np.asarray(new / most, dtype=float)
+    k = np.arange(1.0, COUNTED_STEPS).reshape(-1, *(1 for _ in np.broadcast_shapes(mean.shape, square.shape)))
+    counted = 1 + normal_share((np.log(mean / k) - square / 2) / deviation).sum(axis=0)
+    return np.where(square > 0, np.where(mean < MANY, counted, mean + 0.5), np.ceil(mean))
 
 
 LENGTHS, PIECES, FARTHEST = 9, 12, 2.4
@@ -116,18 +133,25 @@ def pieces_of(
 
 
 WEIGHTS = np.array([1 / 6, 2 / 3, 1 / 6])
-"""Gauss–Hermite weights of three points of a normal distribution: −√3, 0 and √3 standard deviations from its mean."""
+"""Gauss–Hermite weights of three points of a normal distribution."""
+WIDE = 5.0
+"""Largest mean square of lengths, in squared means, that three points have."""
 
 
 def unequal(varied: Count) -> Array:
-    """Lengths at three points of a lognormal distribution of mean 1, [3, …], from the squared coefficient of variation.
+    """Three lengths whose weighted mean is 1 and whose squared coefficient of variation is given, [3, …].
 
-    >>> unequal(0.25).round(3).tolist(), round(float(WEIGHTS @ unequal(0.25)), 9)
-    ([0.395, 0.895, 2.027], 1.0)
+    The logarithms are a apart, as at the points of a normal distribution. With c = cosh a the mean of e^(−a), 1 and e^a
+    is (2 + c)/3 and their mean square (1 + 2c²)/3, which gives c. The seconds of attention grow with the square of a
+    length, so that its mean has to be exact.
+
+    >>> unequal(0.25).round(3).tolist(), round(float(WEIGHTS @ unequal(0.25) ** 2), 9)
+    ([0.39, 0.892, 2.04], 1.25)
     """
-    square = np.log1p(np.asarray(varied, dtype=float))
-    points = np.sqrt(3.0) * np.arange(-1.0, 2.0).reshape(-1, *(1 for _ in square.shape))
-    factors = np.exp(points * np.sqrt(square) - square / 2)
+    square = np.minimum(1 + np.asarray(varied, dtype=float), WIDE)
+    cosh = (2 * square + 3 * np.sqrt(3 * square - 2)) / (6 - square)
+    apart = np.arccosh(np.maximum(cosh, 1.0))
+    factors = np.exp(apart * np.arange(-1.0, 2.0).reshape(-1, *(1 for _ in square.shape)))
     return np.asarray(factors / np.tensordot(WEIGHTS, factors, 1))
 
 

@@ -78,7 +78,8 @@ class ReplicaTimes:
     the one before runs. `again`: share of its prompt that a request recomputes where all places are always taken.
     `squared`: share of a prompt's seconds that grows with the square of its length. `lengths`: squared coefficient of
     variation of prompt lengths, `answers` of answers, 0 where these are `alike`. `pieces`: the chunks of prompts, known
-    where ranks run every step in lock step and a prompt takes several.
+    where ranks run every step in lock step and a prompt takes several. `further`: mean number of steps of a lone prompt
+    beyond `chunks`, since some lengths take more of them or fewer than the mean one; these have no more tokens.
     """
 
     decodes: Array
@@ -96,6 +97,17 @@ class ReplicaTimes:
     lengths: Array | float = 0.0
     answers: Array | float = 1.0
     pieces: Pieces | None = None
+    further: Array | float = 0.0
+
+    @cached_property
+    def lone_more(self) -> Array:
+        """Seconds of the steps that a prompt takes beyond `chunks`, at each node: hardly more than those of none."""
+        return np.asarray(self.further * self.partly[0])
+
+    @property
+    def lone(self) -> Array:
+        """Seconds of a prompt that nobody is beside."""
+        return np.asarray(self.chunks * self.mixed[0, 0] + self.lone_more[0])
 
     def in_step(self, ranks: Array) -> ReplicaTimes:
         """The table of a rank beside others in lock step, `ranks` of which compute prompts, itself included.
@@ -116,7 +128,8 @@ class ReplicaTimes:
         mixed = mixed * (1 + (wider - 1) * filled[:, np.newaxis])
         chunks = np.where(several, np.maximum(each, 1 + 1e-6), self.chunks)
         per_step = np.where(several, 1 / chunks, self.per_step)
-        return replace(self, mixed=mixed, partly=partly, chunks=chunks, per_step=per_step, pieces=None)
+        further = np.where(several, 0.0, self.further)
+        return replace(self, mixed=mixed, partly=partly, chunks=chunks, per_step=per_step, pieces=None, further=further)
 
     @property
     def alike(self) -> Array:
@@ -391,7 +404,8 @@ class Open:
     def all_ranks(self) -> Open:
         """All ranks in lock step as one server.
 
-        Requests are dealt out in turn: of n prompts the fullest rank has (n + (ranks − 1)/2)/ranks, at least one. Where
+        Requests are dealt out in turn: of n prompts the fullest rank has (n + (ranks − 1)/2)/ranks, at least one. A
+        decode without others is alone on its rank, however many ranks there are. Where
         lengths vary, a step lasts as long as its longest share of prompts, at most as long as a full one. Where phases
         do not mix, ranks without prompts decode beside those with some, whose own decodes wait.
         """
@@ -408,9 +422,19 @@ class Open:
             else:
                 longest = largest_of(some[:, np.newaxis], t.varied(self.varied) / each[:, np.newaxis])
                 mixed = np.minimum(mixed * longest, t.step(t.room))
-        room, per_step, decodes = (each * ranks for each in (t.room, t.per_step, t.decodes))
         mixed = mixed if t.mixes else np.maximum(mixed, t.alone)
-        table = replace(t, decodes=decodes, prompts=prompts, mixed=mixed, room=room, per_step=per_step, mixes=True)
+
+        def with_one(values: Array, one: Array) -> Array:
+            return np.concatenate([values[:1], one, values[1:]])
+
+        decodes = with_one(t.decodes * ranks, np.ones_like(t.decodes[:1]))
+        alone = with_one(t.alone, self.table.alone[1:2])
+        room, per_step = (with_one(each * ranks, each[1:2] * ranks) for each in (t.room, t.per_step))
+        mixed, partly = (np.stack([with_one(each, each[1:2]) for each in values]) for values in (mixed, t.partly))
+        table = replace(
+            t, decodes=decodes, alone=alone, prompts=prompts, mixed=mixed, partly=partly, room=room, per_step=per_step,
+            mixes=True,
+        )  # fmt: skip
         uneven = np.minimum(self.uneven * ranks, 1.0)
         return replace(
             self, table=table, rate=self.rate * ranks, uneven=uneven, fastest=self.fastest * ranks, company=0.0,
@@ -697,7 +721,8 @@ class Open:
         often = np.clip((last + waiting) / everything, 1e-9, 1.0)
         variance = prompting.variance + places**2 * (2 / often - 1)  # an exponential wait in `often` of the cases
         from_lengths = prompting.spread_by_length if t.mixes else spread * (np.asarray(self.varied) > 0)
-        means = (prompting.ttft + places, tpot, following, spread, variance, prompting.by_length, from_lengths)
+        ttft = prompting.ttft + places + self._beside(t.lone_more, decodes)
+        means = (ttft, tpot, following, spread, variance, prompting.by_length, from_lengths)
         return RateMeans(*(np.asarray(each + 0 * tpot) for each in means))
 
     def _spread(self, decodes: Array, prompting: Prompting) -> Array:
