@@ -211,7 +211,7 @@ class Settled:
     """The number of replicas of either kind and what a request goes through; arrays with one axis, of all settings.
 
     `step_floor`: speed of light of a decode step with the number of sequences that run, linear between those timed.
-    `follows`: whether the prefill pool is followed at a rate; else its waits are the formula's.
+    `follows`: whether the prefill pool is followed; else its waits and its rate are the formula's.
     """
 
     prefills: Array

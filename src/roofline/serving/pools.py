@@ -381,7 +381,7 @@ def _answer(pair: Pair, load: Load, s: Settled) -> Pools:
         queued = _followed_wait(pair, load, back(s.prefills), queued, back(p.prefill))
     elif load.concurrency is not None:
         after = back(t.latency(p) - t.before - p.prefill_wait - p.prefill)
-        bounded = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after, follows)
+        bounded = _rate_with_users(pair, load, back(s.prefills), rate, fastest, after, s.follows)
         queued, rate = queued + load.concurrency / bounded - load.concurrency / rate, bounded
     prompt = pair.prefilled(back(np.rint(p.prompts).astype(np.int64)))
     step = pair.decoded(back(np.rint(p.running).astype(np.int64)))
