@@ -137,7 +137,7 @@ def cut_square(square: Array, most: Array) -> Array:
     the law before clipping. As in a simulation, the law is the one whose clipped lengths have this mean.
 
     >>> cut_square(np.array([1.0]), np.array([4.0])).round(3).tolist()
-    [0.664]
+    [0.716]
     """
     if not np.any(square):
         return np.asarray(square + 0 * most)
