@@ -193,7 +193,7 @@ def test_limits_that_no_simulation_keeps_are_a_clear_answer(capsys: pytest.Captu
     words = ["search", "Qwen/Qwen2.5-0.5B", "--on", ON, "--chips", "2", "--input", "4000", "--output-tokens", "20",
              "--top", "1", "--kind", "disaggregated", "--layout", "tp=1", "--confirm", "1", "--wide"]  # fmt: skip
     with pytest.raises(SystemExit) as left:
-        main([*words, "--ttft", "120ms", "--attainment", "mean"])
+        main([*words, "--ttft", "60ms", "--attainment", "mean"])
     printed = capsys.readouterr()
     assert left.value.code == 1
     assert "misses in the simulation: TTFT at" in printed.out

@@ -74,7 +74,7 @@ class Layout(Figured):
     imbalance: Count = 1.0
     capacity: Count = None
     redundant: int = 0
-    popularity: Popularity | None = None
+    popularity: Popularity = None  # type: ignore[assignment]  # null in JSON, as schemas allow where a number is
     overlap: bool = False
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from roofline.declared.checks import count
 from roofline.declared.errors import InputError, nearest
 from roofline.declared.trees import JsonValue
 from roofline.model.model import Block, Model
-from roofline.model.modules import ExpertLinear, Experts, Linear, Magnitude, Module
+from roofline.model.modules import Cut, ExpertLinear, Experts, Linear, Magnitude, Module
 
 FUSED = {"qkv_proj": 3, "gate_up_proj": 2}
 """Number of linear layers of the published code that are fused into one layer here."""
@@ -90,13 +90,14 @@ def _pairs_of_experts(experts: Experts, rank: int) -> Iterator[ExpertLinear]:
     Expert tensor parallelism splits them as it splits the experts.
     """
     wide, up = (2, "gate_up_proj") if experts.gated else (1, "up_proj")
-    for name, inputs, outputs, cuts in (
+    products: tuple[tuple[str, int, int, Cut], ...] = (
         (f"{up}_lora_a", experts.hidden, wide * rank, "none"), (f"{up}_lora_b", rank, wide * experts.inner, "columns"),
         ("down_proj_lora_a", experts.inner, rank, "rows"), ("down_proj_lora_b", rank, experts.hidden, "none"),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for name, inputs, outputs, cut in products:
         yield ExpertLinear(
             name=f"{experts.name}_{name}", inputs=inputs, outputs=outputs, experts=experts.experts,
-            top_k=experts.top_k, adapts=True, cut=cuts,  # type: ignore[arg-type]
+            top_k=experts.top_k, adapts=True, cut=cut,
         )  # fmt: skip
 
 

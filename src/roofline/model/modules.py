@@ -431,6 +431,13 @@ class Router(Module):
         return self.matrix + self.experts * (self.bias + self.correction)
 
 
+def _held(experts: int, ranks: Count) -> int:
+    """Number of experts of a rank; an array on ranks of many layouts."""
+    several: Any = ranks
+    each: int = experts // several
+    return each
+
+
 @record(frozen=True, kw_only=True, eq=False)
 class Experts(Module):
     """`experts` feed-forward networks hidden → inner → hidden, of which each token uses `top_k`.
@@ -492,9 +499,7 @@ class Experts(Module):
     @property
     def held(self) -> int:
         """Number of experts, copies included, whose weights a rank holds."""
-        ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
-        share: int = self.slots // ranks
-        return share
+        return _held(self.slots, self.ranks)
 
     @property
     def matrix(self) -> int:
@@ -520,7 +525,7 @@ class ExpertLinear(Module):
     top_k: int | None
     summed: bool = False
     adapts: bool = False
-    cut: Literal["columns", "rows", "none"] = "none"
+    cut: Cut = "none"
     ranks: Count = 1
     gathered: Count = 1
     load: Count = 1.0
@@ -533,9 +538,7 @@ class ExpertLinear(Module):
     @property
     def held(self) -> int:
         """Number of experts whose matrices a rank holds."""
-        ranks: Any = self.ranks  # an array on ranks of many layouts, and so is what they hold
-        share: int = self.experts // ranks
-        return share
+        return _held(self.experts, self.ranks)
 
     @property
     def matrix(self) -> int:

@@ -30,7 +30,7 @@ from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 16_384, 48, 512
+COUNTED, FEWEST, MOST_WARM = 32_768, 48, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 WIDE = 80
@@ -681,7 +681,7 @@ class Followed:
         steps = self.slots[3]
         left = np.where(some & ~ended, self.ends - self.decoded[-1][:, :, np.newaxis], 0)
         begun = some & (steps > left)
-        once, each = decode_seconds((steps - left)[begun], last[begun] - self.first[begun])
+        once, each = decode_line((steps - left)[begun], last[begun] - self.first[begun])
         return np.asarray(last + left * each + ((left > 0) & (left >= steps)) * once)
 
     def _between(self, these: Window) -> float:
@@ -741,7 +741,7 @@ class Followed:
         return first, steps * pace.decoding(pace.times.alone, one, context)
 
 
-def decode_seconds(steps: Array, seconds: Array) -> tuple[float, float]:
+def decode_line(steps: Array, seconds: Array) -> tuple[float, float]:
     """By how much the decode steps of an answer last longer once, and seconds of each, where so many steps of answers
     took so many seconds: a line, since the first step waits for the prompts behind the request's own."""
     if not steps.size:

@@ -32,7 +32,14 @@ from roofline.inference.step import Estimate, step_estimate
 from roofline.kernels.target import CALIBRATED, Mode
 from roofline.serving.closed_forms.lockstep import Answers, Loop, StepRules, StepTable, at_random
 from roofline.serving.closed_forms.mean_value_analysis import closed_loop, highest_rate, lasting
-from roofline.serving.closed_forms.mixed_batches import Prompts, chunked, mean_of, mixed_seconds, pieces_of, steps_of
+from roofline.serving.closed_forms.mixed_batches import (
+    Prompts,
+    chunked,
+    mean_of,
+    mixed_seconds,
+    pieces_of,
+    prompt_steps,
+)
 from roofline.serving.closed_forms.percentiles import SHARES, Chances, Percentiles, Steady, Tail
 from roofline.serving.closed_forms.queueing import FEW_FULL, PARTS, Open, RateMeans, ReplicaTimes, opening
 from roofline.serving.drafting import (  # fmt: skip
@@ -73,6 +80,9 @@ SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
 rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
 time, and is right for longer ones more often."""
+ROUND = 4096
+"""Most tokens of a round of answers of a rank's users, equally long, that is followed. In longer rounds prompts seldom
+share a step, and which do hangs on when each user began, for longer than a simulation runs; the formula is nearer."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -433,7 +443,7 @@ class Server:
         return ReplicaTimes(
             nodes, alone, batches, mixed, room, per_step, chunks, partly, engine.mixes, engine.ahead,
             self.again(chunks * partly[-1, 0]), squared, self.requests.prompts_vary,
-            self.requests.answers_vary, pieces, steps_of(fresh, engine.chunk, varied[0, 0]) - chunks,
+            self.requests.answers_vary, pieces, prompt_steps(fresh, engine.chunk, varied[0, 0]) - chunks,
         )  # fmt: skip
 
     @cached_property
@@ -495,7 +505,8 @@ class Server:
         """
         r, mine, engine = self.requests, np.asarray(everyone / self.groups), self.asked.engine
         equal = (np.asarray(r.prompts_vary) == 0) & (np.asarray(r.answers_vary) == 0)
-        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (np.asarray(self.asked.layout.in_step) == 1)
+        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (mine * np.asarray(r.output) <= ROUND)
+        few = few & (np.asarray(self.asked.layout.in_step) == 1)
         other = engine.keeps_step or self.rounds is not None or self.drafting is not None
         return np.asarray(equal & few & (self.follows and self._calibrated and not other))
 

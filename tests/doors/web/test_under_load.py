@@ -109,6 +109,8 @@ def kill_workers() -> set[int]:
 
 # -- workers -------------------------------------------------------------------------------------------------------
 def test_a_question_whose_worker_dies_is_asked_again_once() -> None:
+    long = {**PLACE, "rate": 2.0, "requests": 1500}  # a worker is killed before it answers
+
     async def killed(times: int) -> Any:
         workers = Workers(1)
 
@@ -124,9 +126,9 @@ def test_a_question_whose_worker_dies_is_asked_again_once() -> None:
         killing = asyncio.create_task(kills())
         await asyncio.sleep(0)
         try:
-            return await workers.ask([("fit", json.dumps(PLACE))], NOTHING_MORE, stays)
+            return await workers.ask([("simulate", json.dumps(long))], NOTHING_MORE, stays)
         finally:
-            await killing
+            killing.cancel()
             workers.close()
 
     (answer,) = asyncio.run(killed(1))

@@ -62,7 +62,7 @@ COUNTED_STEPS, MANY = 32, 8
 """Steps of a prompt that are counted one by one, and how many it has on average from which on they are not."""
 
 
-def steps_of(new: Array, most: Count, varied: Count) -> Array:
+def prompt_steps(new: Array, most: Count, varied: Count) -> Array:
     """Mean number of steps that a lone prompt takes, ⌈L/most⌉ for lognormal lengths L: Σ P(L > k·most), k ≥ 0.
 
     Of many it is half a step more than the mean length over `most`.
