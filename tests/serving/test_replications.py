@@ -16,7 +16,7 @@ from roofline.serving.replications import (
     arrival_times,
     drawn_lengths,
 )  # fmt: skip
-from roofline.serving.server import answers_are_followed
+from roofline.serving.server import UNSURE, answers_are_followed
 from roofline.serving.simulate.policy import Policy
 
 LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
@@ -200,4 +200,4 @@ def test_arrays_are_their_elements() -> None:
 def test_a_full_server_takes_as_many_short_prompts_whoever_waits() -> None:
     many = {"on": "h200-sxm", "input": 128, "prefix": 0.5, "output_tokens": 1}
     rates = [rl.serve("meta-llama/Llama-3.1-8B", concurrency=n, **many).requests_per_second for n in (320, 512, 896)]
-    assert max(rates) < 1.01 * min(rates)
+    assert max(rates) < (1 + UNSURE) * min(rates)  # to which replications know a rate

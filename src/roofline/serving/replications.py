@@ -30,7 +30,7 @@ from roofline.serving.simulate.steps import StepTimes
 
 SEED = 31
 """Seed of all random numbers."""
-COUNTED, FEWEST, MOST_WARM = 32_768, 48, 512
+COUNTED, FEWEST, MOST_WARM = 16_384, 48, 512
 """Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
 the server is busy."""
 WIDE = 80
