@@ -15,7 +15,7 @@ MOST_KEPT = 32 * 2**20
 """Capacity of the answer cache in bytes."""
 LARGEST_SHARE = 1 / 16
 """Maximum share of the cache that one answer may occupy."""
-QUICK_S = 10.0
+QUICK_S = 20.0
 """Timeout in seconds of quick questions."""
 SLOW_S = 1.0
 """Time in seconds after which a quick question goes on as a long one, if others wait."""
