@@ -12,41 +12,26 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 import roofline.inference.plan as plans
-from measured_serving import READERS
+from fit_mixtures import FEWEST, inside, joined, least, measured_runs
 from roofline.declared.errors import InputError
 from roofline.engines.engine import default_engine, engine_named
 from roofline.inference.deployment import deploy
-from roofline.measured.accuracy.csvs import cells
 from roofline.measured.accuracy.measurements import MeasuredRun, predictions
 
-FEWEST = 10
-"""Rows without which an engine on a chip says nothing."""
 QUANTITIES = ("served-tpot", "served-token")
 LEAST_SHARE = 0.2
 """Share of a step that is the host's, at least."""
-STEP, MOST = 0.01, 2.0
-Rows = NDArray[np.float64]
-"""Expected, measured, the ends of the interval without the term, and the host's share of a step, by row."""
 
 
 def servers(folder: Path) -> Iterable[MeasuredRun]:
     """Servers at a concurrency whose time between tokens, or for each, was measured."""
-    for file, reader in READERS.items():
-        for row in cells(folder / file) if (folder / file).exists() else ():
-            try:
-                each = list(reader(row))
-            except InputError:
-                continue
-            yield from (
-                m for m in each if m.quantity in ("served-tpot", "served-token") and "concurrency" in m.settings
-            )
+    return (run for run in measured_runs(folder) if run.quantity in QUANTITIES and "concurrency" in run.settings)
 
 
 def host_share(run: MeasuredRun, expected: float) -> tuple[str, float]:
@@ -57,23 +42,6 @@ def host_share(run: MeasuredRun, expected: float) -> tuple[str, float]:
     host = float(engine.on(there.chip).host(running))
     step = expected * (running if run.quantity == "served-token" else 1)
     return f"{engine.plain().partition('(')[0]} on {there.chip.id}", host / step
-
-
-def inside(rows: Rows, error: float) -> float:
-    """Share of the rows that the interval holds with the error of the host's time beside its own."""
-    expected, measured, low, high, host = rows
-    below, above = (np.hypot(end / expected - 1, error * host) for end in (low, high))
-    return float(np.mean((measured >= expected * (1 - below)) & (measured <= expected * (1 + above))))
-
-
-def least(rows: Rows) -> float:
-    """The least such error that holds four fifths."""
-    return next((s for s in np.arange(0.0, MOST, STEP) if inside(rows, float(s)) >= 0.8), MOST)
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    """The rows of all."""
-    return np.concatenate(parts, axis=1)
 
 
 def main(folder: Path) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,21 +34,26 @@ STEP, MOST = 0.01, 2.0
 SERVED, BATCHED = ("served-tpot",), ("latency", "decode")
 """Quantities that are times of steps: of servers, and of whole batches."""
 Rows = NDArray[np.float64]
-"""Expected, measured and the ends of the interval without the term, by row."""
+"""Expected, measured, the ends of the interval without the term, and the share of a step that errs by it, by row."""
+
+
+def measured_runs(folder: Path) -> Iterator[MeasuredRun]:
+    """Every run of the tables of whole models."""
+    for file, reader in READERS.items():
+        for row in cells(folder / file) if (folder / file).exists() else ():
+            try:
+                yield from list(reader(row))
+            except InputError:
+                continue
 
 
 def mixtures(folder: Path) -> Iterable[MeasuredRun]:
     """Steps and batches of models with routed experts."""
-    for file, reader in READERS.items():
-        for row in cells(folder / file) if (folder / file).exists() else ():
-            try:
-                each = [run for run in reader(row) if run.quantity in (*SERVED, *BATCHED, "served-token")]
-            except InputError:
-                continue
-            for run in each:
-                model = model_named(run.model) if isinstance(run.model, str) else run.model
-                if model.active_parameters != model.parameters:
-                    yield run
+    for run in measured_runs(folder):
+        if run.quantity in (*SERVED, *BATCHED, "served-token"):
+            model = model_named(run.model) if isinstance(run.model, str) else run.model
+            if model.active_parameters != model.parameters:
+                yield run
 
 
 def class_of(run: MeasuredRun) -> tuple[str, str, str] | None:
@@ -64,15 +69,15 @@ def class_of(run: MeasuredRun) -> tuple[str, str, str] | None:
     return ("experts never measured", name, there.chip.id) if run.quantity in BATCHED else None
 
 
-def inside(rows: Rows, share: float) -> float:
-    """Share of the rows that the interval holds, a share of the expected time added to it in quadrature."""
-    expected, measured, low, high = rows
-    below, above = (np.hypot(end / expected - 1, share) for end in (low, high))
+def inside(rows: Rows, error: float) -> float:
+    """Share of the rows that the interval holds, with an error of the term added to it in quadrature."""
+    expected, measured, low, high, share = rows
+    below, above = (np.hypot(end / expected - 1, error * share) for end in (low, high))
     return float(np.mean((measured >= expected * (1 - below)) & (measured <= expected * (1 + above))))
 
 
 def least(rows: Rows) -> float:
-    """The least such share that holds four fifths."""
+    """The least such error that holds four fifths."""
     return next((s for s in np.arange(0.0, MOST, STEP) if inside(rows, float(s)) >= 0.8), MOST)
 
 
@@ -88,7 +93,7 @@ def main(folder: Path) -> None:
     runs = [(run, known) for run in mixtures(folder) if (known := class_of(run)) is not None]
     for (run, (name, engine, chip)), answer in zip(runs, predictions([run for run, _ in runs]), strict=True):
         if not isinstance(answer, InputError) and run.seconds >= float(answer.floor):
-            row = (answer.expected, run.seconds, answer.low, answer.high)
+            row = (answer.expected, run.seconds, answer.low, answer.high, 1.0)
             classes[name][f"{engine} on {chip}"].append(tuple(map(float, row)))
     for name, systems in classes.items():
         known = {system: np.array(rows).T for system, rows in systems.items() if len(rows) >= FEWEST}
