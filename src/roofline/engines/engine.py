@@ -356,12 +356,16 @@ class Engine:
 
     def kernel(self, fmt: str, generation: str) -> str | None:
         """Dtype of the MoE kernel for expert weights in a format; None: the format's default kernel."""
-        return self.runs.get(fmt, {}).get("marlin" if self.marlin else generation)
+        return self.runs.get(fmt, {}).get(self._experts_on(generation))
 
     def multiples(self, fmt: str, generation: str) -> tuple[int, int]:
         """Multiples to which the inner and the hidden width of routed experts in a format are padded in memory."""
-        inner, hidden = self.pads.get(fmt, {}).get("marlin" if self.marlin else generation, (1, 1))
+        inner, hidden = self.pads.get(fmt, {}).get(self._experts_on(generation), (1, 1))
         return inner, hidden
+
+    def _experts_on(self, generation: str) -> str:
+        """The key of `runs` and `pads`: the generation, or `marlin`."""
+        return "marlin" if self.marlin else generation
 
     def running(self, formats: Precision, chip: Chip) -> Precision:
         """The formats that the engine uses on a chip. A CPU converts 16-bit formats that it lacks to fp32."""

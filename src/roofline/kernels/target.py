@@ -264,12 +264,17 @@ def kernel_path(path: Path, kernel: str | None) -> Path:
     return replace(path, dtype=kernel, compute="fp4", activation=MXFP4, quantise=2 + MXFP4)
 
 
+def marlin_factor(weights: Format) -> float:
+    """Time of Marlin's kernel with weights in a format over that with integers, which was measured."""
+    return MARLIN_FLOATS if "fp" in weights.name else 1.0
+
+
 def marlin_path(path: Path, weights: Format) -> Path:
     """Path of a product that Marlin runs; other paths unchanged."""
     if path.dtype not in WEIGHT_ONLY:
         return path
     dtype = path.dtype.replace("w4a16_mxfp4", "int4_wo")
-    return replace(path, dtype=f"{dtype}{MARLIN}", slower=MARLIN_FLOATS if "fp" in weights.name else 1.0)
+    return replace(path, dtype=f"{dtype}{MARLIN}", slower=marlin_factor(weights))
 
 
 def experts_path(weights: Format, activations: Format, kernel: str | None) -> Path:
@@ -283,7 +288,7 @@ def experts_path(weights: Format, activations: Format, kernel: str | None) -> Pa
     if kernel == "w4a8_mxfp4_mxfp8":
         return replace(own, dtype=kernel, compute="fp8", activation=MXFP8)
     if kernel == "marlin" or own.dtype == "int8_wo":
-        return replace(own, dtype="int4_wo", slower=MARLIN_FLOATS if "fp" in weights.name else 1.0)
+        return replace(own, dtype="int4_wo", slower=marlin_factor(weights))
     if kernel == "bf16":
         return replace(own, dtype=wide_key(own.compute), weight=own.activation)
     return own

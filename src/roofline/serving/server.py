@@ -494,8 +494,12 @@ class Server:
 
         False where the opening burst is computed separately (`rounds`).
         """
-        equal = (np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0)
-        return np.asarray(equal & (self.asked.engine.keeps_step and self.rounds is None))
+        return np.asarray(self._equally_long & (self.asked.engine.keeps_step and self.rounds is None))
+
+    @property
+    def _equally_long(self) -> Array:
+        """Whether all requests are."""
+        return np.asarray((np.asarray(self.requests.prompts_vary) == 0) & (np.asarray(self.requests.answers_vary) == 0))
 
     def _in_cohorts(self, everyone: Count) -> Array:
         """Whether equally long requests of so many users are followed although the engine does not keep them in step.
@@ -503,12 +507,11 @@ class Server:
         Those whose prompts share a step stay together for a while. Where a user has a group to himself, memory is full,
         ranks share steps or drafts are random, other methods answer.
         """
-        r, mine, engine = self.requests, np.asarray(everyone / self.groups), self.asked.engine
-        equal = (np.asarray(r.prompts_vary) == 0) & (np.asarray(r.answers_vary) == 0)
-        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (mine * np.asarray(r.output) <= ROUND)
+        mine = np.asarray(everyone / self.groups)
+        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (mine * np.asarray(self.output) <= ROUND)
         few = few & (np.asarray(self.asked.layout.in_step) == 1)
-        other = engine.keeps_step or self.rounds is not None or self.drafting is not None
-        return np.asarray(equal & few & (self.follows and self._calibrated and not other))
+        other = self.asked.engine.keeps_step or self.rounds is not None or self.drafting is not None
+        return np.asarray(self._equally_long & few & (self.follows and self._calibrated and not other))
 
     def together(self, everyone: Count) -> Serving:
         """A closed loop of `everyone` equally long requests that all start together."""

@@ -55,8 +55,8 @@ def fullest_rank(number: Array, ranks: Array | float, answers: Array | float) ->
 
     With equally long answers that is ⌈N/R⌉ of N, n + (R − 1)/2R on average, and N where that is less than one. Of those
     whose lengths have the squared variation v = `answers`, a rank's number varies as that of a queue without waits
-    whose gaps have c² = 1/R, by n·(1 − (1 − 1/R)·w), with w = E min(T, T′)/E T of two answers (Whitt 1982). All ranks
-    together have a Poisson number, whose share n/R is common to them. For lognormal lengths w = 2·Φ(−√(ln(1 + v)/2)).
+    whose gaps have c² = 1/R, by n·(1 − (1 − 1/R)·w), with w of `overlap_of` (Whitt 1982). All ranks
+    together have a Poisson number, whose share n/R is common to them.
     The largest of R normal numbers is (3/4)·ln(R)^0.78 deviations above the mean. Both excesses add by their squares.
     """
     rounded = np.minimum((1 - 1 / ranks) / 2, number * (ranks - 1))
@@ -65,8 +65,13 @@ def fullest_rank(number: Array, ranks: Array | float, answers: Array | float) ->
 
 def _spread(ranks: Array | float, answers: Array | float) -> Array:
     """By how many roots of a rank's mean number the fullest one has more."""
-    apart = (1 - 1 / ranks) * (2 * normal_share(np.sqrt(np.log1p(answers) / 2)) - 1)
+    apart = (1 - 1 / ranks) * (1 - overlap_of(answers))
     return np.asarray(0.75 * np.log(ranks) ** 0.78 * np.sqrt(np.maximum(apart, 0.0)))
+
+
+def overlap_of(answers: Array | float) -> Array:
+    """w = E min(T, T′)/E T of two lognormal answers, whose squared variation is `answers`: 2·Φ(−√(ln(1 + v)/2))."""
+    return np.asarray(2 * normal_share(-np.sqrt(np.log1p(answers) / 2)))
 
 
 def dealt(numbers: Array, seconds: Array, in_step: Array, answers: Array | float = 0.0) -> tuple[Array, Array]:
@@ -356,10 +361,9 @@ class Tandem:
         Requests of a batch leave the prefill pool together, and are dealt out to the decode groups. Over a link their
         caches arrive one after another, so that of D seconds in which each decodes two share 1 − x/3 for S = x·D
         seconds between the first and the last, and (1 − 1/3x)/x where x exceeds 1. Of answers whose lengths vary two
-        share a part w, as in `fullest_rank`.
+        share a part w, that of `overlap_of`.
         """
         answering = self.running.steps * interpolated(self.running.sequences, self.running.seconds, running)
         apart = np.maximum(prompts * self.transfer / answering, 1e-9)
         shared = np.where(apart < 1, 1 - apart / 3, (1 - 1 / (3 * apart)) / apart)
-        shared = shared * 2 * (1 - normal_share(np.sqrt(np.log1p(self.answers) / 2)))
-        return np.asarray(1 + (prompts - 1) / self.decodes * shared)
+        return np.asarray(1 + (prompts - 1) / self.decodes * shared * overlap_of(self.answers))
