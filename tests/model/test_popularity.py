@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 import roofline as rl
 from folded import folded
 from roofline.declared.numbers.maths import experts_visited
+from roofline.doors.cli.main import main
 from roofline.inference.settings import ROUTED
 from roofline.layout.layout import Layout, layout_named
 from roofline.model.popularity import busiest, chances, popular_visited, slot_chances
@@ -140,3 +143,25 @@ def test_a_step_on_a_machine_visits_fewer_experts() -> None:
     for op in (cost.op for cost in usual.analysis.ops):
         if isinstance(op, o.ExpertMatMul):
             assert op.touched == pytest.approx(sum(1 - (1 - c) ** 16 for c in chances(128, 8, ROUTED)))
+
+
+def test_every_answer_on_a_machine_says_how_experts_are_visited(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ("--input", "64", "--output-tokens", "8")
+    asked: dict[str, tuple[str, ...]] = {
+        "generate": sizes, "serve": (*sizes, "--rate", "1"), "simulate": (*sizes, "--rate", "1", "--requests", "50"),
+        "search": (*sizes, "--rate", "1", "--chips", "1"), "machines": ("--users", "3"), "answer": (),
+    }  # fmt: skip
+    for name, words in asked.items():
+        with suppress(SystemExit):
+            main([name, QWEN.name, "--on", "h100-sxm", *words])
+        assert "experts visited as with popularity=0.6" in " ".join(capsys.readouterr().out.split()), name
+    found = rl.search(QWEN, input=64, output_tokens=8, rate=1.0, on="h100-sxm", chips=1)
+    assert found.to_dict()["assumed_popularity"] == ROUTED
+
+
+def test_models_without_experts_assume_nothing() -> None:
+    first = rl.load("Qwen/Qwen2.5-0.5B")
+    for model in (first, replace(first)):  # equal models, of which one may be remembered for the other
+        assert rl.estimate(model, rl.decode(1, 100), on="h100-sxm").assumed_popularity is None
+    told = rl.estimate(QWEN, rl.decode(1, 100), on="h100-sxm", layout=Layout(popularity=0.3))
+    assert told.assumed_popularity is None

@@ -83,8 +83,7 @@ class Setup:
     @property
     def assumed_popularity(self) -> float | None:
         """The exponent by which steps visit experts; None where a popularity is told, and without experts."""
-        told = self.layout.popularity is not None
-        return None if told or routed(self.model) is self.model else ROUTED
+        return None if self.layout.popularity is not None else assumed_popularity(self.model)
 
     @property
     def formats_text(self) -> Any:
@@ -108,7 +107,9 @@ class Setup:
 class Deployed(Result):
     """An answer about a model in a deployment, with the settings that all such answers state."""
 
-    PLACE: ClassVar[Units] = {"model": "", "deployment": "", "engine": "", "law": "", "formats": ""}
+    PLACE: ClassVar[Units] = dict.fromkeys(
+        ("model", "deployment", "engine", "law", "formats", "assumed_popularity"), ""
+    )
 
     asked: Setup
 
@@ -147,6 +148,11 @@ class Deployed(Result):
         """The format of every role."""
         return self.asked.formats
 
+    @property
+    def assumed_popularity(self) -> float | None:
+        """The exponent by which steps visit experts; None where a popularity is told, and without experts."""
+        return self.asked.assumed_popularity
+
 
 @remembered(256)
 def plan_of(model: Model, deployment: Deployment, formats: Precision, engine: Engine, law: Mode) -> Plan:
@@ -164,11 +170,18 @@ left out (`benchmarks/fit_popularity.py`). Rows are spread evenly over ranks all
 
 
 @remembered(64)
+def assumed_popularity(model: Model) -> float | None:
+    """`ROUTED`, by which steps visit the experts of a model where no popularity is told; None without experts."""
+    return ROUTED if any(isinstance(module, Experts) for module, _ in model.modules()) else None
+
+
+@remembered(64)
 def routed(model: Model) -> Model:
-    """The model with experts that steps visit by the power law of exponent `ROUTED`; the model itself without any."""
-    if not any(isinstance(module, Experts) for module, _ in model.modules()):
+    """The model with experts that steps visit by `assumed_popularity`; the model itself without any."""
+    exponent = assumed_popularity(model)
+    if exponent is None:
         return model
-    return with_modules(model, lambda x: replace(x, assumed=ROUTED) if isinstance(x, Experts) else x)
+    return with_modules(model, lambda x: replace(x, assumed=exponent) if isinstance(x, Experts) else x)
 
 
 @remembered(256)

@@ -169,7 +169,7 @@ class Estimate(Spent, Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.estimate/3"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "batch": "", "batch_per_replica": "",
+        **Deployed.PLACE, "batch": "", "batch_per_replica": "",
         "idle_replicas": "", "flops": "FLOP", "bytes": "B", "intensity": "FLOP/B", "time": "s", "overlap_floor": "s",
         "compute_time": "s", "memory_time": "s", "network_time": "s", "communication_time": "s", "bound": "",
         "memory": "B", "mfu": "share", "tokens_per_second": "tokens/s", **STEP_BILLED, "grade": "", "ops": "",

@@ -67,6 +67,7 @@ class Pools(Spent, LoadAnswer):
     SCHEMA: ClassVar[str] = "roofline.pools/4"
     FIGURES: ClassVar[Units] = {
         "model": "", "prefill": "", "decode": "", "prefill_engine": "", "engine": "", "formats": "",
+        "assumed_popularity": "",
         **dict.fromkeys(POOL_NUMBERS, ""), **LoadAnswer.LENGTHS, "in_flight": "", "prompts": "",
         "running": "", "cache": "B", "transfer": "s", "prefill_wait": "s", "decode_wait": "s", "ttft": "s", "tpot": "s",
         "latency": "s", "prefill_requests_per_second": "requests/s", "transfer_requests_per_second": "requests/s",

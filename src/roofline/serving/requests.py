@@ -192,7 +192,6 @@ def source_seconds(plan: Plan, new: Count) -> Array:
 class LoadAnswer(Deployed):
     """An answer about requests in a deployment, with the figures common to all such answers."""
 
-    PLACE: ClassVar[Units] = dict.fromkeys(("model", "deployment", "engine", "law", "formats"), "")
     LENGTHS: ClassVar[Units] = {**LENGTHS, "cached_prefix": "", **dict.fromkeys(group_settings(LengthSpread), "")}
     TRAITS: ClassVar[Units] = TRAITS
 

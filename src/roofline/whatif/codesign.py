@@ -184,7 +184,7 @@ class Codesign(Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.codesign/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "of": "", "unit": "", "against": "",
+        **Deployed.PLACE, "of": "", "unit": "", "against": "",
         "seed": "", "looked": "", "process": "", "designs": "",
     }  # fmt: skip
 

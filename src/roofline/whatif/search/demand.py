@@ -16,8 +16,10 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.maths import Count
 from roofline.declared.question import OLD_NAMES, group
 from roofline.declared.result import Units
+from roofline.inference.settings import assumed_popularity
 from roofline.inference.span import Span
 from roofline.model.media.images import ImageTokens
+from roofline.model.model import Model
 from roofline.serving.closed_forms.attainment import least_over_mean, seconds_of, share_beyond
 from roofline.serving.closed_forms.percentiles import DEVIATIONS, Percentiles, Tail, Tails
 from roofline.serving.requests import LENGTHS
@@ -111,8 +113,10 @@ class UnderLimits:
 
     FIGURES: ClassVar[Units] = {
         **LENGTHS, "images": "", "ttft_limit": "s", "tpot_limit": "s", "latency_limit": "s", "attainment": "share",
+        "assumed_popularity": "",
     }  # fmt: skip
 
+    model: Model
     demand: Load
     limits: Limits
     images: ImageTokens | None
@@ -126,6 +130,11 @@ class UnderLimits:
     def output(self) -> int:
         """Generated tokens of a request."""
         return int(self.demand.output_tokens)
+
+    @property
+    def assumed_popularity(self) -> float | None:
+        """The exponent by which steps visit experts, which no layout here tells; None without experts."""
+        return assumed_popularity(self.model)
 
     @property
     def ttft_limit(self) -> float | None:

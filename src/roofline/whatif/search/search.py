@@ -114,7 +114,7 @@ class Search(UnderLimits, Result):
     SCHEMA: ClassVar[str] = "roofline.search/2"
     FIGURES: ClassVar[Units] = {
         "model": "", **LENGTHS, "images": "", "chips": "", "law": "", "objective": "", "ttft_limit": "s",
-        "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share",
+        "tpot_limit": "s", "latency_limit": "s", "strict": "", "attainment": "share", "assumed_popularity": "",
         "deployments": "", "considered": "", "left_out": "", "unseen": "", "unseen_gain": "share",
         "plans": "", "highest": "", "recommended": "", "error": "share", "machines": "", "nearest": "",
         "asked_plan": "",

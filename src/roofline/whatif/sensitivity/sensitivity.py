@@ -130,7 +130,7 @@ class Sensitivity(Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.sensitivity/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "subject": "", "of": "", "value": "",
+        **Deployed.PLACE, "subject": "", "of": "", "value": "",
         "unit": "", "elasticities": "", "regimes": "", "map": "",
     }  # fmt: skip
 

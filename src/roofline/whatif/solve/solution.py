@@ -47,7 +47,7 @@ class Solution(Deployed):
 
     SCHEMA: ClassVar[str] = "roofline.solve/1"
     FIGURES: ClassVar[Units] = {
-        "model": "", "deployment": "", "engine": "", "law": "", "formats": "", "subject": "", "find": "", "extreme": "",
+        **Deployed.PLACE, "subject": "", "find": "", "extreme": "",
         "where": "", "against": "", "value": "", "unit": "", "beyond": "", "step": "", "binding": "",
         "requirements": "", "fits": "", "single": "", "method": "", "evaluations": "", "why": "",
     }  # fmt: skip

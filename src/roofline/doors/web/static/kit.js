@@ -3,7 +3,7 @@ import * as draw from "./draw.js";
 import { exported } from "./exported.js";
 import { form, now } from "./state.js";
 import { savePicture } from "./take.js";
-import { formatted, localised, make, si, t, whole } from "./words.js";
+import { formatted, localised, make, plain, si, t, whole } from "./words.js";
 
 export const panel = (title, note, ...children) => make("section", { class: "panel" }, make("h2", {}, title), note?.length ? make("p", {}, ...[note].flat()) : null, ...children);
 export const two = (...children) => make("div", { class: "two" }, ...children);
@@ -19,9 +19,12 @@ export const gap = () => make("p");
 // does not fit has neither grade nor price.
 export function basis(answer, ...assumed) {
   const fits = answer.memory?.fits !== false, said = (fits ? answer.cost_assumptions ?? [] : []).slice(0, 2).map((each) => make("span", { lang: "en" }, ` · ${localised(each.replace(/ \[[^\]]*\]$/, ""))}`));
-  const by = [form.titles[answer.engine] ?? answer.engine, answer.law && answer.law !== "calibrated" ? answer.law : null, fits && answer.grade && answer.grade !== "-" ? `${t("grade")} ${answer.grade}` : null, `Roofline ${form.version}`];
+  const by = [visited(answer), form.titles[answer.engine] ?? answer.engine, answer.law && answer.law !== "calibrated" ? answer.law : null, fits && answer.grade && answer.grade !== "-" ? `${t("grade")} ${answer.grade}` : null, `Roofline ${form.version}`];
   return make("p", { class: "note assumed" }, `${t("assumed")}: `, [...assumed, ...by].filter(Boolean).join(" · "), ...said);
 }
+
+// How steps visit experts, where the answer assumes it.
+export const visited = ({ assumed_popularity: exponent }) => (exponent == null ? null : `${t("assumepopularity")} ${plain(exponent)}`);
 
 export function pictured(title, note, kind = "plot") {
   const plot = draw.frame(title, kind);

@@ -38,7 +38,7 @@ function answered(s, found, body) {
   const command = make("pre", { tabindex: "0", role: "region", "aria-label": t("commandline") }, line("machines", s, body));
   return [
     panel(able.length ? t("serving_it") : t("noneserves"), `${t(`work_${found.work}`)}: ${load} · ${whole(found.input)} → ${whole(found.output)} tokens${cached} · ${whose} ${limits.join(", ")}`, ...(able.length ? [rows] : []), ...legend,
-      ...(cheapest ? [basis({ engine: cheapest.engine, cost_assumptions: cheapest.cost_assumptions.map((each) => `${able[0].machine}: ${each}`) }, t("assumetrace"))] : []), command),
+      ...(cheapest ? [basis({ engine: cheapest.engine, assumed_popularity: found.assumed_popularity, cost_assumptions: cheapest.cost_assumptions.map((each) => `${able[0].machine}: ${each}`) }, t("assumetrace"))] : []), command),
     ...(unable.length ? [panel(t("notserving"), "", table([{ name: t("machine"), of: (row) => row.machine }, { name: t("why"), of: (row) => localised(row.why), word: true, text: (why) => make("span", { lang: "en" }, why) }], unable, { name: t("notserving") }))] : []),
   ];
 }

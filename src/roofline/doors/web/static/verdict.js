@@ -83,6 +83,6 @@ function firstLines(s, answer, m) {
   return [
     make("h3", {}, t("firstanswer"), make("code", {}, firstCommand(s))),
     make("dl", {}, ...lines.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, ...[value].flat())))),
-    basis({ engine: m.engine, grade: m.grade, cost_assumptions: p?.cost_assumptions }, whose),
+    basis({ engine: m.engine, grade: m.grade, assumed_popularity: answer.assumed_popularity, cost_assumptions: p?.cost_assumptions }, whose),
   ];
 }

@@ -81,7 +81,7 @@ def summary(e: Estimate) -> str:
         f"speed of light {seconds(e.serial_floor)} one op after another, {seconds(e.floor)} overlapped\n"
         f"{halves if e.deployment.layout.overlap else ''}"
         f"memory needed {memory_text(e.memory)}; grade {e.grade}: {GRADES[e.grade]}{_memory_traffic(e)}"
-        + "".join(f"\nassumed: {line}" for line in routing_lines(e.asked))
+        + "".join(f"\nassumed: {line}" for line in routing_lines(e.assumed_popularity))
     )
 
 
@@ -100,9 +100,8 @@ def deployment_text(d: Deployment) -> str:
     return f"{d.chips} × {d.chip.name} ({whole}{d.text})"
 
 
-def routing_lines(asked: Setup) -> list[str]:
-    """How steps visit experts, where that is assumed."""
-    exponent = asked.assumed_popularity
+def routing_lines(exponent: float | None) -> list[str]:
+    """How steps visit experts, by an answer's `assumed_popularity`: empty where nothing is assumed."""
     return [] if exponent is None else [f"experts visited as with popularity={exponent:g}"]
 
 

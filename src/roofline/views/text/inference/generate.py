@@ -32,7 +32,7 @@ def generation_text(g: Generation) -> str:
         *([replicas] if replicas else []),
         *([f"{g.images.tokens} of the input are {g.images.text}"] if g.images else []),
         *([drafts_text(g.speculation)] if g.speculation else []),
-        *(f"assumed: {line}" for line in routing_lines(g.asked)),
+        *(f"assumed: {line}" for line in routing_lines(g.assumed_popularity)),
         "",
         f"TTFT     {span_text(g.ttft)}",
         "         time to first token: the prompts' prefill",

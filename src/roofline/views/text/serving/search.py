@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.declared.numbers.units import counted, percent_known, seconds
+from roofline.views.text.inference.estimate import routing_lines
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
 from roofline.whatif.search.demand import UnderLimits
@@ -208,7 +209,8 @@ def _assumed(s: Search) -> str:
     """The load that the times assume."""
     when = "at a constant concurrency" if s.demand.rate is None else "at random arrival times"
     what = "percentiles" if _whose(s) else "mean times"
-    return f"{what}, as serve has them, {when}; {spread_text(s.demand)}"
+    load = f"{what}, as serve has them, {when}; {spread_text(s.demand)}"
+    return "; ".join([load, *routing_lines(s.assumed_popularity)])
 
 
 def _best_by(s: Search) -> str:

@@ -30,7 +30,7 @@ def serving_text(s: Serving) -> str:
     replicas = share_text(s.in_flight, s.in_flight_per_replica, s.idle_replicas, s.deployment, "request")
     lines = [
         f"{s.input} in{prefix}, {s.output} out: {_places(s)}",
-        "; ".join([f"assumed: {_assumed(s)}", *routing_lines(s.asked)]),
+        "; ".join([f"assumed: {_assumed(s)}", *routing_lines(s.assumed_popularity)]),
         *([replicas] if replicas else []),
         *([drafts_text(s.speculation)] if s.speculation else []),
         *([f"{s.images.tokens} of the input are {s.images.text}"] if s.images else []),
@@ -110,6 +110,7 @@ def pools_text(p: Pools) -> str:
         f"{p.input} in{prefix}, {p.output} out ({spread_text(p.requests.load)}), {p.in_flight:,.4g} in flight",
         f"{p.prefills} × prefill on {deployment_text(p.prefill)}{first}, "
         f"{p.decodes} × decode on {deployment_text(p.decode)}{then}: {p.chips} chips",
+        *(f"assumed: {line}" for line in routing_lines(p.assumed_popularity)),
         *([drafts_text(p.speculation)] if p.speculation else []),
         *([f"{p.images.tokens} of the input are {p.images.text}"] if p.images else []),
         "",

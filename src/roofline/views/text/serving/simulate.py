@@ -7,7 +7,7 @@ from math import nan
 from roofline.declared.numbers.units import counted, percent, percent_known, seconds, whole
 from roofline.serving.simulate.simulation import Distribution, Simulation
 from roofline.views.text.inference.cost import cost_lines
-from roofline.views.text.inference.estimate import chips_text, deployment_text
+from roofline.views.text.inference.estimate import chips_text, deployment_text, routing_lines
 from roofline.views.text.inference.generate import drafts_text
 from roofline.views.text.serving.serve import encoder_lines
 from roofline.views.text.tables import Column, Table
@@ -72,7 +72,8 @@ def simulation_head(s: Simulation) -> str:
     drafts = [] if s.speculation is None else [drafts_text(s.speculation)]
     adapter = [] if s.lora is None else [f"every request uses an adapter of rank {s.lora} (LoRA)"]
     images = [] if s.images is None else [f"every request has {s.images.text}"]
-    return "\n".join((head, *drafts, *adapter, *images))
+    routing = (f"assumed: {line}" for line in routing_lines(s.assumed_popularity))
+    return "\n".join((head, *drafts, *adapter, *images, *routing))
 
 
 def simulation_text(s: Simulation) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofline.declared.numbers.maths import Count
 from roofline.declared.numbers.units import change, percent, seconds, si
 from roofline.views.text.inference.analysis import headline
-from roofline.views.text.inference.estimate import memory_text
+from roofline.views.text.inference.estimate import memory_text, routing_lines
 from roofline.views.text.serving.search import limits_kept_text
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
@@ -22,7 +22,8 @@ WIDTH = 15
 
 def answer_heading(a: FirstAnswer) -> str:
     """The model, and the assumed requests."""
-    load = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.demand)}"
+    lengths = f"requests of {a.input:,} tokens in, {a.output:,} out, {spread_text(a.demand)}"
+    load = "; ".join([lengths, *routing_lines(a.assumed_popularity)])
     load += f"\n{a.images.tokens} of the input are {a.images.text}" if a.images else ""
     return f"{headline(a.model, a.model.precision)}\n{load}\nhighest load that keeps {limits_kept_text(a)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from roofline.declared.numbers.units import percent
 from roofline.views.text.inference.analysis import headline
+from roofline.views.text.inference.estimate import routing_lines
 from roofline.views.text.serving.search import limits_kept_text
 from roofline.views.text.serving.serve import spread_text
 from roofline.views.text.tables import Column, Table, TableCell
@@ -26,9 +27,8 @@ def demand_text(c: MachineChoice) -> str:
     cached = f", {percent(c.prefix)} of prompts cached" if c.prefix else ""
     lengths = f"{c.input:,} tokens in{cached}, {c.output:,} out, {spread_text(c.demand)}"
     lengths += f"\n{c.images.tokens} of the input are {c.images.text}" if c.images else ""
-    return (
-        f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n"
-        f"{limits_kept_text(c)}; lengths by {WORK[c.work].source}"
+    return f"{headline(c.model, c.model.precision)}\n{c.work}: {many} of {lengths}\n" + "; ".join(
+        [f"{limits_kept_text(c)}; lengths by {WORK[c.work].source}", *routing_lines(c.assumed_popularity)]
     )
 
 
