@@ -76,10 +76,11 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
+SHORT, SHORT_APART, SHORT_FIRST, SHORT_USERS, CROWD = 100, 40, 60, 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
-rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
-time, and is right for longer ones more often."""
+rate, of others with users where prompts go first, which keeps users together, and of others with users; and the most
+requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
+often."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -578,7 +579,8 @@ class Server:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group, in
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
-        short = answers_are_followed(self.output, in_step, load, closed, drafts, self.asked.plan.target.mode)
+        mixes, law = self.asked.engine.mixes, self.asked.plan.target.mode
+        short = answers_are_followed(self.output, in_step, load, closed, drafts, law, mixes)
         if closed:  # a user who has a group to himself waits for nobody, and lengths of one token do not vary
             varies = (
                 (np.asarray(self.requests.prompts_vary) > 0) | (np.asarray(self.requests.answers_vary) > 0) | drafts
@@ -999,16 +1001,19 @@ def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest:
     return step_arrays(step_times(asked.plan, asked.engine.chunk, running, longest, width, draft), running)
 
 
-def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode) -> Array:
+def answers_are_followed(
+    output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode, mixes: bool
+) -> Array:
     """Whether servers of answers of so many tokens, on average, are followed step by step.
 
-    `in_step`: ranks that run every step together. Users of requests that are alike meet in the same steps for many
-    rounds, as they began, which those of servers do not: where ranks step by themselves, the formula answers. So it
-    does by an ideal law, where its steps are the speed of light.
+    `in_step`: ranks that run every step together. `mixes`: prompts share steps with decodes. Users of requests that are
+    alike meet in the same steps for many rounds, as they began, which those of servers do not: where ranks step by
+    themselves, the formula answers. So it does by an ideal law, where its steps are the speed of light.
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    longest = np.where(np.asarray(in_step) > 1, SHORT, SHORT_USERS if closed else SHORT_APART)
+    apart = SHORT_APART if not closed else SHORT_USERS if mixes else SHORT_FIRST
+    longest = np.where(np.asarray(in_step) > 1, SHORT, apart)
     return np.asarray((np.asarray(output) <= longest) & ~formula)
 
 
