@@ -24,6 +24,7 @@ import numpy as np
 
 import roofline as rl
 from machine_description import describe
+from roofline.engines.engine import engine_named
 from roofline.inference.settings import setup
 from roofline.kernels.target import CALIBRATED
 from roofline.layout.layout import layout_named
@@ -78,7 +79,10 @@ def asked(given: dict[str, Any]) -> Server:
 def is_followed(given: dict[str, Any]) -> bool:
     """Whether requests of a server are followed at a rate."""
     load, layout = rl.Load(given["input"], given["output_tokens"]), layout_named(given["layout"])
-    return bool(answers_are_followed(load.output_tokens, layout.in_step, load, False, drafts=False, law=CALIBRATED))
+    mixes = engine_named(given["engine"]).mixes
+    return bool(
+        answers_are_followed(load.output_tokens, layout.in_step, load, False, drafts=False, law=CALIBRATED, mixes=mixes)
+    )
 
 
 def falls(given: dict[str, Any]) -> Iterator[Fall]:

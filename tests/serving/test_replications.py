@@ -70,7 +70,9 @@ def test_lengths_are_a_stratified_sample() -> None:
     assert of_some == pytest.approx(500, rel=0.01)
 
 
-@pytest.mark.parametrize(("engine", "users", "given"), [("vllm", 40, (2000, 8)), ("sglang", 5, (900, 12))])
+@pytest.mark.parametrize(
+    ("engine", "users", "given"), [("vllm", 40, (2000, 8)), ("sglang", 5, (900, 12)), ("sglang", 64, (1000, 60))]
+)
 def test_users_of_short_answers_are_what_a_simulation_sees(engine: str, users: int, given: tuple[int, int]) -> None:
     """Throughput, TTFT and TPOT, within the simulation's own confidence and the sample's."""
     asked = {"on": "h100-sxm", "engine": engine, "concurrency": users, "input": given[0], "output_tokens": given[1]}
@@ -93,8 +95,9 @@ def test_users_alone_on_their_ranks_wait_for_nobody(users: int) -> None:
 @pytest.mark.parametrize(("law", "users"), [(CALIBRATED, True), (IDEAL, False)])
 def test_users_by_an_ideal_law_are_the_formulas(law: Mode, users: bool) -> None:
     load = rl.Load(input=900, output_tokens=8)
-    assert answers_are_followed(8, 1, load, True, drafts=False, law=law) == users
-    assert answers_are_followed(8, 1, load, False, drafts=False, law=law)
+    for mixes in (True, False):
+        assert answers_are_followed(8, 1, load, True, drafts=False, law=law, mixes=mixes) == users
+        assert answers_are_followed(8, 1, load, False, drafts=False, law=law, mixes=mixes)
 
 
 @pytest.mark.parametrize("users", [2, 12])

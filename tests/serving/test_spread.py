@@ -44,6 +44,17 @@ def test_the_slowest_of_a_hundred_are_those_that_varying_requests_see(engine: st
     assert getattr(told.percentiles, name).p99 == pytest.approx(getattr(seen, name).p99, rel=0.25)
 
 
+@pytest.mark.parametrize(("new", "cv", "users"), [(8192, 0.3, 32), (9000, 0.05, 32), (8192, 0.3, 8)])
+def test_prompts_of_several_steps_wait_for_those_that_come_together(new: int, cv: float, users: int) -> None:
+    """Users whose answers ended in short steps are back during a long one, and fill the last chunk of a prompt: TTFT
+    within 6 %."""
+    given = {"on": "h100-sxm", "engine": "vllm", "input": new, "output_tokens": 128, "input_cv": cv}
+    told = rl.serve(LLAMA, concurrency=users, **given)
+    seen = rl.simulate(LLAMA, concurrency=users, extent=rl.Extent(requests=4000, seed=1), **given)
+    assert told.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.06)
+    assert told.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.03)
+
+
 @pytest.mark.parametrize(("new", "out"), [(848, 95), (729, 899)])
 @pytest.mark.parametrize("load", [0.9, 0.6])
 def test_ranks_in_step_at_random(new: int, out: int, load: float) -> None:

@@ -117,7 +117,8 @@ def _check_balance(server: Server, load: Load, how: SteadyState) -> None:
     if not asked.engine.balanced:
         return
     in_step = np.asarray(asked.layout.in_step)
-    followed = answers_are_followed(server.output, in_step, load, closed, drafts, asked.plan.target.mode)
+    mixes, law = asked.engine.mixes, asked.plan.target.mode
+    followed = answers_are_followed(server.output, in_step, load, closed, drafts, law, mixes)
     followed = followed & how.formula & (how.rounds is None)
     if np.any((in_step > 1) & ~followed):
         given = f"timeout_iters={asked.engine.balanced}"

@@ -76,13 +76,11 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
+SHORT, SHORT_APART, SHORT_FIRST, SHORT_USERS, CROWD = 100, 40, 60, 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
-rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
-time, and is right for longer ones more often."""
-ROUND = 4096
-"""Most tokens of a round of answers of a rank's users, equally long, that is followed. In longer rounds prompts seldom
-share a step, and which do hangs on when each user began, for longer than a simulation runs; the formula is nearer."""
+rate, of others with users where prompts go first, which keeps users together, and of others with users; and the most
+requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
+often."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -504,12 +502,11 @@ class Server:
     def _in_cohorts(self, everyone: Count) -> Array:
         """Whether equally long requests of so many users are followed although the engine does not keep them in step.
 
-        Those whose prompts share a step stay together for a while. Where a user has a group to himself, memory is full,
-        ranks share steps or drafts are random, other methods answer.
+        Those whose prompts share a step stay together for a while. Where a user has a group to himself, ranks share
+        steps or drafts are random, other methods answer.
         """
         mine = np.asarray(everyone / self.groups)
-        few = (mine > 1) & (mine <= np.minimum(self.places, CROWD)) & (mine * np.asarray(self.output) <= ROUND)
-        few = few & (np.asarray(self.asked.layout.in_step) == 1)
+        few = (mine > 1) & (np.minimum(mine, self.places) <= CROWD) & (np.asarray(self.asked.layout.in_step) == 1)
         other = self.asked.engine.keeps_step or self.rounds is not None or self.drafting is not None
         return np.asarray(self._equally_long & few & (self.follows and self._calibrated and not other))
 
@@ -530,6 +527,14 @@ class Server:
         rate = _shaped([s.number.sum() for s, _ in seen], shape)
         _, tpot, percentiles, drawn = self._told(seen, shape)
         return Circumstances(self._first(everyone / rate, tpot), tpot, rate, percentiles, drawn)
+
+    def _circulating(self, these: Array, everyone: Count, rate: Count) -> Circumstances:
+        """Follow equally long requests of users of `these` servers, who start one after another, within a round at so
+        many a second; of others, of no meaning. Where more come than memory holds, parts of prompts are recomputed."""
+        everyone = where(these, everyone, self.groups)
+        seen = self._together(everyone, self.groups / rate)
+        lasts = lasting(self.table, np.asarray(seen.rate / self.groups)) * self.groups
+        return self._paced(seen, everyone, where(everyone > self.places * self.groups, lasts, seen.rate))
 
     def _first(self, latency: Count, tpot: Count) -> Count:
         """TTFT, from when the scheduler sees a request: its latency without the front end and the decode steps."""
@@ -563,7 +568,7 @@ class Server:
             return self.together(everyone)
         means = self.in_no_order(everyone)
         if (cohorts := self._in_cohorts(everyone)).any():  # as in a simulation, all start within a round
-            means = self._together(everyone, self.groups / means.rate).chosen(cohorts, means)
+            means = self._circulating(cohorts, everyone, means.rate).chosen(cohorts, means)
         if (short := short & ~together).any():
             seen = self._followed(short, everyone, 1, closed=True)
             means = self._shrunk(seen, everyone, means.rate).chosen(short, means)
@@ -574,7 +579,8 @@ class Server:
         """Whether answers are so short that the scheduler is followed, with about `present` requests in each group, in
         an open or a `closed` loop."""
         in_step, load, drafts = self.asked.layout.in_step, self.requests.load, self.drafting is not None
-        short = answers_are_followed(self.output, in_step, load, closed, drafts, self.asked.plan.target.mode)
+        mixes, law = self.asked.engine.mixes, self.asked.plan.target.mode
+        short = answers_are_followed(self.output, in_step, load, closed, drafts, law, mixes)
         if closed:  # a user who has a group to himself waits for nobody, and lengths of one token do not vary
             varies = (
                 (np.asarray(self.requests.prompts_vary) > 0) | (np.asarray(self.requests.answers_vary) > 0) | drafts
@@ -616,16 +622,20 @@ class Server:
         error is none, and one far beyond it is as it is: d·(1 − (error/d)²) is left of d (the non-negative garrote; Gao
         1998, doi:10.1080/10618600.1998.10474789).
 
-        As many decode as were seen, rate · (O − 1) · TPOT by Little's law, which varies far less than the rate itself.
-        By an ideal law steps take exactly the speed of light, and nothing is scaled.
+        As many decode as were seen, since their number, rate · (O − 1) · TPOT by Little's law, varies far less than the
+        rate itself. By an ideal law steps take exactly the speed of light, and nothing is scaled.
         """
         if not self._calibrated:
             return seen
         apart = seen.rate / rate - 1
         known = rate * (1 + apart * np.maximum(1 - UNSURE**2 / np.maximum(apart**2, 1e-300), 0.0))
-        slower, before = seen.rate / known, self.asked.engine.before(self.input)
+        return self._paced(seen, everyone, known)
+
+    def _paced(self, seen: Circumstances, everyone: Count, rate: Count) -> Circumstances:
+        """What requests of a closed loop see at another rate, where steps take that much longer and as many decode."""
+        slower, before = seen.rate / rate, self.asked.engine.before(self.input)
         tpot = seen.tpot * slower
-        ttft = everyone / known - before - (self.output - 1) * tpot * seen.longer
+        ttft = everyone / rate - before - (self.output - 1) * tpot * seen.longer
         later, p = (before + ttft) / (before + seen.ttft), seen.percentiles
 
         def scaled(tail: Tail, by: Count) -> Tail:
@@ -633,7 +643,7 @@ class Server:
 
         first, following, whole = scaled(p.ttft, later), scaled(p.tpot, slower), scaled(p.latency, slower)
         return replace(
-            seen, ttft=ttft, tpot=tpot, rate=known, percentiles=Percentiles(first, following, whole, p.approximate)
+            seen, ttft=ttft, tpot=tpot, rate=rate, percentiles=Percentiles(first, following, whole, p.approximate)
         )
 
     def first_token(self, rate: Count, turns: Count) -> tuple[Array, Count]:
@@ -991,16 +1001,19 @@ def _step_arrays(asked: Setup, drafting: Drafting | None, running: int, longest:
     return step_arrays(step_times(asked.plan, asked.engine.chunk, running, longest, width, draft), running)
 
 
-def answers_are_followed(output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode) -> Array:
+def answers_are_followed(
+    output: Count, in_step: Count, load: Load, closed: bool, drafts: bool, law: Mode, mixes: bool
+) -> Array:
     """Whether servers of answers of so many tokens, on average, are followed step by step.
 
-    `in_step`: ranks that run every step together. Users of requests that are alike meet in the same steps for many
-    rounds, as they began, which those of servers do not: where ranks step by themselves, the formula answers. So it
-    does by an ideal law, where its steps are the speed of light.
+    `in_step`: ranks that run every step together. `mixes`: prompts share steps with decodes. Users of requests that are
+    alike meet in the same steps for many rounds, as they began, which those of servers do not: where ranks step by
+    themselves, the formula answers. So it does by an ideal law, where its steps are the speed of light.
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    longest = np.where(np.asarray(in_step) > 1, SHORT, SHORT_USERS if closed else SHORT_APART)
+    apart = SHORT_APART if not closed else SHORT_USERS if mixes else SHORT_FIRST
+    longest = np.where(np.asarray(in_step) > 1, SHORT, apart)
     return np.asarray((np.asarray(output) <= longest) & ~formula)
 
 

@@ -12,6 +12,8 @@ from folded import by_day, folded
 from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
+EVENLY = 0.2 / 3**0.5
+"""Coefficient of variation of lengths drawn evenly from 0.8 to 1.2 of their mean."""
 OPEN = [
     ("vllm", 1000, 200, 0.1), ("vllm", 1000, 200, 0.5), ("vllm", 3000, 400, 0.8), ("vllm", 200, 64, 0.7),
     ("vllm", 800, 5, 0.5), ("sglang", 800, 3, 0.5), ("trtllm", 5000, 2, 0.85),
@@ -89,13 +91,14 @@ def test_a_server_whose_memory_is_full(on: str, model: str, new: int, out: int) 
     """It runs as many as fit in the middle of their answers, and computes prompts again: no queue below, and above it a
     throughput and a TPOT that are less by that."""
     given = {"on": on, "engine": "vllm", **EQUAL}
+    evenly = {"input_cv": EVENLY, "output_cv": EVENLY}
     lengths = {"input": new, "output": out}
     sizes = {name: f"uniform({0.8 * n:.0f},{1.2 * n:.0f})" for name, n in lengths.items()}
     full = rl.serve(model, input=new, output=out, concurrency=2**20, **given)
     assert full.running > full.capacity
     for share in by_day((0.8, 1.3), (0.8, 1.3, 3.0)):
         users = round(share * full.running)
-        s = rl.serve(model, input=new, output=out, concurrency=users, **given)
+        s = rl.serve(model, input=new, output=out, concurrency=users, **{**given, **evenly})
         extent = Extent(requests=8 * users, warmup=4 * users, seed=3)
         seen = simulate(model, concurrency=users, extent=extent, **sizes, **given)
         assert (seen.preemptions > 0) == (share > 1)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from heapq import heappop, heappush
-from math import ceil, inf
+from math import ceil, inf, isclose
 
 import numpy as np
 
@@ -28,10 +28,14 @@ from roofline.declared.numbers.arrays import Array
 SETTLING, MEASURED, FEW, MIXING = 5, 2, 600, 20
 """Closed loop: requests per user that warm up, requests per user that are measured, and the least that are measured
 over all users; and requests per user that warm up where drafts bring requests out of step."""
-FEW_APART = 100
-"""The least requests that are measured over all users who start one after another."""
+ROUNDS_APART, FEW_APART, REPEATED = 10, 100, 1e-6
+"""Users who start one after another: requests per user that are measured, the least over all users, and by what share
+times of a round differ from those of the round before where the course repeats."""
+QUEUED = 2
+"""Users for each place of whom as many are followed: of more, all wait that much longer."""
 MOST_STEPS = 6000
-"""Most steps of a closed loop, a run of equal decode steps being one; it then measures its last half."""
+"""Most steps of a closed loop, a run of equal decode steps being one; it then measures its last half. Users who start
+one after another have two rounds at least."""
 SAMPLE, SEED = 2**15, 4609
 """Gaps between arrivals in the sample, and the seed of their order.
 
@@ -305,10 +309,17 @@ class Cohorts:
             together += number
         self.done += together
         if self.loops:
-            ready = clock + self.rules.late
-            if self.waiting and self.waiting[-1][0] == ready:
-                together += self.waiting.pop()[1]
-            self.waiting.append((ready, together))
+            self._come(clock + self.rules.late, together)
+
+    def _come(self, ready: float, number: int) -> None:
+        """Let requests reach the scheduler, before those of users who send their first one later."""
+        later = []
+        while self.waiting and self.waiting[-1][0] > ready:
+            later.append(self.waiting.pop())
+        if self.waiting and self.waiting[-1][0] == ready:
+            number += self.waiting.pop()[1]
+        self.waiting.append((ready, number))
+        self.waiting.extend(reversed(later))
 
 
 @dataclass(frozen=True)
@@ -348,31 +359,63 @@ def looped(rules: StepRules, table: StepTable, ranks: Sequence[int], apart: floa
     drafts make their numbers of steps random.
     """
     each = [(n, 1) for n in ranks if n] if rules.drawn is not None else [(n, k) for n, k in Counter(ranks).items() if n]
-    starts = [[(rules.late + apart * i, 1) for i in range(n)] if apart else [(rules.late, n)] for n, _ in each]
-    followed = [Cohorts(rules, table, start, True, seed=SEED + i) for i, start in enumerate(starts)]
-    few = FEW_APART if apart else FEW
-    wanted = [_wanted(rules, n, few) for n, _ in each]
+    if apart and len(each) == 1:
+        return _circulating(rules, table, each[0][0], apart).weighing(each[0][1])
+    followed = [Cohorts(rules, table, [(rules.late, n)], True, seed=SEED + i) for i, (n, _) in enumerate(each)]
+    wanted = [_wanted(rules, n) for n, _ in each]
     if len(followed) == 1:
         followed[0].go_on(wanted[0], MOST_STEPS)
     else:
         join(followed, wanted, MOST_STEPS)
-    parts = [_repeated(rules, r.answers, n, few).weighing(k) for r, (n, k) in zip(followed, each, strict=True)]
+    parts = [_repeated(rules, r.answers, n).weighing(k) for r, (n, k) in zip(followed, each, strict=True)]
     return Answers(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Answers)))
 
 
-def _wanted(rules: StepRules, users: int, few: int) -> int:
-    """Number of answers after which a rank of `users` users is no longer followed; `few`: the least that count."""
+def _circulating(rules: StepRules, table: StepTable, users: int, apart: float) -> Answers:
+    """What requests of users experience whose first ones are so many seconds apart; rows are requests per second.
+
+    Those of a round that is like the one before, since all further ones then are, else of many rounds, in which cohorts
+    still grow.
+    """
+    few = min(users, QUEUED * rules.places)
+    rank = Cohorts(rules, table, [(rules.late + apart * i, 1) for i in range(few)], True)
+    ends, rows = [0], rank.rows
+    for n in range(1, SETTLING + max(ROUNDS_APART, ceil(FEW_APART / few)) + 1):
+        rank.go_on(rank.done + few, MOST_STEPS if n > 2 else inf)
+        if len(rows) == ends[-1]:
+            break
+        ends.append(len(rows))
+        if n > 2 and _alike(rows[ends[-2] :], rows[ends[-3] : ends[-2]]):
+            counted = rows[ends[-2] :]
+            break
+        counted = rows[ends[min(SETTLING, n // 2)] :]
+    seen = Answers(*np.array(counted, dtype=float).T)
+    round_s = rules.late + seen.mean(seen.first + seen.after)
+    seen = replace(seen, first=seen.first + (users / few - 1) * round_s)  # by Little's law
+    return seen.weighing(few / round_s / seen.number.sum())
+
+
+def _alike(these: Sequence[tuple[float, ...]], others: Sequence[tuple[float, ...]]) -> bool:
+    """Whether as many requests were answered one after another, and saw the same."""
+    return len(these) == len(others) and all(
+        a[0] == b[0] and isclose(a[2], b[2], rel_tol=REPEATED) and isclose(a[3], b[3], rel_tol=REPEATED, abs_tol=1e-12)
+        for a, b in zip(these, others, strict=True)
+    )
+
+
+def _wanted(rules: StepRules, users: int) -> int:
+    """Number of answers after which a rank of `users` users is no longer followed."""
     each = min(users, rules.places)
-    return (_settling(rules) + max(MEASURED, ceil(few / each))) * each
+    return (_settling(rules) + max(MEASURED, ceil(FEW / each))) * each
 
 
 def _settling(rules: StepRules) -> int:
     return SETTLING if rules.drawn is None else MIXING
 
 
-def _repeated(rules: StepRules, seen: Answers, users: int, few: int) -> Answers:
-    """A rank's answers once the course repeats, as requests per second; `few`: as for `_wanted`."""
-    each, wanted = min(users, rules.places), _wanted(rules, users, few)
+def _repeated(rules: StepRules, seen: Answers, users: int) -> Answers:
+    """A rank's answers once the course repeats, as requests per second."""
+    each, wanted = min(users, rules.places), _wanted(rules, users)
     upto = np.cumsum(seen.number)
     whole = bool(upto[-1] >= wanted)
     settled = _settling(rules) * each if whole else upto[-1] // 2

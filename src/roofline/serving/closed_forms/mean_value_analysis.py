@@ -179,6 +179,8 @@ class ClosedLoop:
         queued = np.minimum(load, 1.0) ** (np.sqrt(2 * (room + 1)) - 2)
         wait = queued * turns * load / 2 / np.maximum(1 - queued * load, 1 - NEARLY)
         wait = wait * np.where(np.asarray(more) > 0, 1.0, np.minimum(load, 1.0))
+        comers = self._comers(met, decodes)
+        wait = wait + np.maximum(1 - load, 0.0) * (comers * turns) ** 2 / (1 + comers) / 2
         own = t.with_prompts(np.where(t.chunks > 1, 1.0, np.clip(1 + met * (1 + wait), 1.0, room)), decodes)
         beside = np.minimum(1 + decodes, self.places)
         plain = t.at(t.alone, beside)
@@ -211,6 +213,7 @@ class ClosedLoop:
             wait * np.where(met > 0, full, 0.0) + t.chunks * own + interpolated(t.decodes, t.lone_more, decodes) + after
         )
         rate = begun * (wait + t.chunks + t.further + more) / inside
+        inside = inside + self._fills(comers, met * wait, met * t.chunks) * t.further * np.maximum(full - plain, 0.0)
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
         following, mine = (
@@ -226,6 +229,29 @@ class ClosedLoop:
         dealt = dealt * largest_of(np.clip(total, 1.0, ranks), varied / np.maximum(total / ranks, 1.0))
         drawn = slowest_of(np.minimum(begun, self.table.room.max(axis=0)), ranks, varied) / some
         return np.where(self.dealt, dealt, drawn)
+
+    def _comers(self, met: Array, decodes: Array) -> Array:
+        """Prompts that come together behind one that nobody is before.
+
+        While its step lasts, users are back whose answers ended in the many short steps before it, up to `late` seconds
+        ago. Of ranks in lock step there are few such steps.
+        """
+        t = self.table
+        short = np.maximum(t.at(t.alone, np.maximum(decodes, 1.0)), 1e-12)
+        window = np.minimum(self.late, t.with_prompts(np.ones_like(short), decodes)) / short
+        return np.asarray(np.where((self.more > 0) & (self.company <= 0), met * window, 0.0))
+
+    def _fills(self, comers: Array, before: Array, meanwhile: Array) -> Array:
+        """Probability that other prompts fill what the last chunk of one leaves of its step.
+
+        Numbers of prompts: `comers` behind one that nobody is before, all but the last of whom have some behind them;
+        those that come `before` a prompt begins, and `meanwhile`. With asynchronous scheduling the last step is put
+        together before whoever comes during the one before.
+        """
+        ahead = self.table.ahead
+        behind = (comers + np.expm1(-comers) if ahead else comers) / (1 + comers)
+        nobody = np.exp(-before if ahead else -before - meanwhile) * (1 - behind)
+        return np.asarray(np.where((self.more > 0) & (self.company <= 0), 1 - nobody, 0.0))
 
     # -- prompts apart ---------------------------------------------------------------------------------------------
     def _apart(self, rate: Array) -> Circulation:

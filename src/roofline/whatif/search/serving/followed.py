@@ -118,9 +118,8 @@ def is_followed(plan: ServingPlan) -> bool:
     load, layout, law = plan.demand, plan.group.layout, mode_named(plan.group.site.where.law)
     if plan.prefill is not None:
         return load.rate is not None
-    return bool(
-        answers_are_followed(load.output_tokens, layout.in_step, load, load.rate is None, drafts=False, law=law)
-    )
+    tokens, in_step, mixes = load.output_tokens, layout.in_step, plan.group.site.how.mixes
+    return bool(answers_are_followed(tokens, in_step, load, load.rate is None, drafts=False, law=law, mixes=mixes))
 
 
 def plan_order(aim: Aim, plan: ServingPlan) -> PlanOrder:

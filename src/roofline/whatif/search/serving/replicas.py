@@ -57,8 +57,8 @@ class _Question:
         if self.looser is None:
             return used
         in_step = s.asked.layout.in_step
-        closed, law = load.rate is None, s.asked.plan.target.mode
-        followed = answers_are_followed(load.output_tokens, in_step, load, closed, drafts=False, law=law)
+        closed, law, mixes = load.rate is None, s.asked.plan.target.mode, s.asked.engine.mixes
+        followed = answers_are_followed(load.output_tokens, in_step, load, closed, drafts=False, law=law, mixes=mixes)
         return np.where(followed, self.looser.used(means, s.percentiles), used)
 
 
