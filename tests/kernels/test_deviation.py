@@ -125,6 +125,26 @@ def test_attention_without_a_mask_errs_more_than_the_causal_prompts_that_were_fi
         assert [math.log(end) for end in wide] == pytest.approx(ends)
 
 
+def test_an_engine_without_measured_kernels_has_the_spread_between_engines() -> None:
+    """B200's latent attention was measured of TensorRT-LLM and SGLang: vLLM's has their constants, and errs more."""
+    chip = chip_named("b200")
+    both, own, vllm = (constants_for(chip, "bf16_kv_bf16", "latent_decode", name) for name in (None, "sglang", "vllm"))
+    assert vllm.record == both.record != own.record
+    assert vllm.grade == "A"
+    for fitted, wide in ((both.large, vllm.large), (both.small, vllm.small)):
+        ends = [-math.hypot(math.log(fitted[0]), 0.97), math.hypot(math.log(fitted[1]), 0.97)]
+        assert [math.log(end) for end in wide] == pytest.approx(ends)
+
+
+def test_an_engine_that_the_chips_constants_speak_of_has_their_interval() -> None:
+    """GB200's products are fitted on TensorRT-LLM's alone."""
+    every, own, other = (
+        constants_for(chip_named("gb200"), "bf16", "matmul", name) for name in (None, "trtllm", "vllm")
+    )
+    assert own == every
+    assert math.log(other.large[1]) == pytest.approx(math.hypot(math.log(every.large[1]), 0.07))
+
+
 def test_an_encoder_has_no_mask_and_a_decoder_has_one() -> None:
     def unmasked(name: str) -> set[bool]:
         modules = [module for _, module, _ in rl.load(name).placed()]

@@ -51,10 +51,10 @@ UNSERVED = 0.15
 """That error for an engine that was not fitted on servers of the chip: how it spreads experts and exchanges tokens is
 not known either. It holds 80 % of the measured servers of such engines; with each engine on a chip left out 0.15 to
 0.16 (`benchmarks/fit_mixtures.py`)."""
-HOSTED = 0.56
+HOSTED = 0.54
 """Error of a server's host time in a step, as a share of it: the host's processor and the release are not those of the
 servers that it was fitted on. It holds 80 % of the measured servers in whose steps it is more than a fifth; with each
-engine on a chip left out 0.45 to 0.62 (`benchmarks/fit_hosts.py`)."""
+engine on a chip left out 0.38 to 0.62 (`benchmarks/fit_hosts.py`)."""
 ENDS = ("embedding", "head")
 """Sections of a model that are not layers; full recomputation leaves them alone."""
 

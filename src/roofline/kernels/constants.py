@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -37,6 +37,13 @@ UNMASKED = 0.30
 """Log deviation of attention without a mask from constants of causal prompts, beside theirs: its kernels took no part
 in the fit. It holds 80 % of the encoders of three engines on six chips; with each left out 0.28 to 0.34
 (`benchmarks/fit_unmasked.py`)."""
+ELSEWHERE: Mapping[str, float] = {
+    "matmul": 0.07, "quantised_matmul": 0.46, "prefill": 0.44, "decode": 0.41, "experts": 0.37,
+    "latent_prefill": 0.89, "latent_decode": 0.97,
+}  # fmt: skip
+"""Kind → log deviation of an engine's kernels from constants of other engines' on the same chip or generation, beside
+their interval, where its own were not measured. It holds 80 % of the rows of each engine by the constants of each other
+one (`benchmarks/fit_other_engines.py`)."""
 FITTED_VENDOR = "nvidia"
 """Vendor of the chips that the generic constants are fitted on."""
 WHOLE: Mapping[str, str] = {"ada": "l40s", "ampere": "a100-sxm-80gb", "hopper": "h100-sxm", "blackwell": "b200",
@@ -103,9 +110,12 @@ class Constants:
     @cached_property
     def unmasked(self) -> Constants:
         """The constants for attention in which every query sees every key."""
-        small, large, *later = (_scattered(ends, UNMASKED) for ends in (self.small, self.large, *(self.later or ())))
-        both = (later[0], later[1]) if later else None
-        return replace(self, small=small, large=large, later=both, usual=(1.0, 1.0), other=(1.0, 1.0))
+        return replace(self.scattered(UNMASKED), usual=(1.0, 1.0), other=(1.0, 1.0))
+
+    def scattered(self, log: float) -> Constants:
+        """The constants with an independent error of the logarithm beside that of their interval."""
+        small, large, *later = (_scattered(ends, log) for ends in (self.small, self.large, *(self.later or ())))
+        return replace(self, small=small, large=large, later=(later[0], later[1]) if later else None)
 
     @cached_property
     def launch(self) -> float:
@@ -220,8 +230,11 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
         if own:
             return own
     for place, grade in places(chip):
-        known = _record(_table(place).get(dtype, {}).get(kind, {}), kind, software, grade)
+        node = _table(place).get(dtype, {}).get(kind, {})
+        known = _record(node, kind, software, grade)
         if known:
+            if grade in ("A", "B") and software is not None and software not in _speaks_of(node, software):
+                known = known.scattered(ELSEWHERE.get(kind, 0.0))
             if grade == "B":
                 return replace(known, record=_of_chip(known.record, chip, dtype))
             return known if grade == "A" or place.startswith("vendor") else _foreign(known, chip, kind)
@@ -234,6 +247,16 @@ def constants_for(chip: Chip, dtype: str, kind: str, software: str | None = None
             return base
         return Constants(_as(RECORDS[kind], base.record), "C", UNKNOWN, UNKNOWN)
     return Constants(RECORDS[kind](), "C", UNKNOWN, UNKNOWN)
+
+
+def measured_of(chip: Chip, dtype: str, kind: str) -> frozenset[str]:
+    """Names of the software whose ops of a kind have constants of the chip's own."""
+    return frozenset(_table(chip.like or chip.id).get(dtype, {}).get(kind, {})) - {"default"}
+
+
+def _speaks_of(node: TomlTable, software: str) -> Sequence[str]:
+    """The software that the constants of a kind speak of: this one where it has its own, else all of the default."""
+    return [software] if software in node else node["default"].get("software", "").split()
 
 
 def _measured_here(chip: Chip, dtype: str, kind: str, software: str) -> Constants | None:
