@@ -9,7 +9,8 @@
    their series; in the others bursts wait for each other. Without --all, a third of the series, with a fixed seed.
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
 4. gpustack: servers that are sent all requests at once, or that many at a time: requests a second and mean TPOT. The
-   file says the mean lengths of ShareGPT, whose spread is that of `simulate` by default.
+   file says the mean lengths of ShareGPT's requests; their spread is SHAREGPT's where vLLM's client chose them, else
+   that of `simulate` by default.
 5. tpu: vLLM on TPU v6e and v7 by Google's recipes: generated tokens a second, and mean TPOT. Lengths are drawn from
    [0.8·L, L], and a command's `max_num_seqs` and `max_num_batched_tokens` are told.
 
@@ -29,6 +30,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 import measured_mlperf
 from measured_serving import (
@@ -50,7 +53,9 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.measured.accuracy.measurements import MeasuredRun
-from roofline.serving.simulate.load.workload import Prefixes
+from roofline.serving.simulate.load.arrivals import AtOnce
+from roofline.serving.simulate.load.lengths import Empirical
+from roofline.serving.simulate.load.workload import Prefixes, Workload
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
 from roofline.views.text.tables import Column, Table, plain_text
@@ -265,6 +270,18 @@ PCIE_PAGES: Mapping[str, str] = {"docs/performance-lab/qwen3-32b/h100.md": "h100
 """Page that says H100 and not which → the card that it can be of. A step of one sequence reads 65.5 GB of weights in
 43 ms there (median ITL after prompts of 32,000 tokens), 1.5 TB/s, under three engines alike: an SXM module has 3.35
 TB/s, the card 2.0."""
+PERCENT = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 100)
+SHAREGPT: Mapping[str, tuple[int, ...]] = {
+    "input": (8, 9, 11, 17, 25, 49, 99, 232, 334, 438, 574, 751, 895, 1009),
+    "output_tokens": (4, 6, 11, 19, 46, 99, 137, 208, 252, 349, 466, 626, 974, 1837),
+}
+"""Tokens of first prompts and answers of ShareGPT_V3 that PERCENT of them do not exceed, of 181 of 200 conversations.
+
+They are those of SemSched (Romyull-Islam/SemSched, trace_workload/sharegpt_lens.json, MIT) that vLLM's client keeps
+(vllm/benchmarks/datasets.py, is_valid_sequence): 4 tokens and more each, prompts of at most 1,024, 2,048 with the
+answer. Their means, 227 and 214, are within 5 and 9 % of the lab's. One answer in ten has fewer than 12 tokens, so that
+its TPOT is largely that of the steps it began among; hardly any of the log-normal lengths of served conversations is so
+short."""
 FROM_WHEELS = ("0.10", "0.11")
 """Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring
 the packages triton_kernels and deep_gemm along: Hopper runs mxfp4 by Marlin then, and experts of fp8 blocks by Triton.
@@ -299,7 +316,12 @@ def at_once(r: TableRow) -> Simulation:
         precision = "kv=fp8"
     requests = round(r.number("num_requests"))
     users = round(r.number("max_concurrency")) if r.text("max_concurrency") else requests
-    spread = {} if r.text("dataset") == "ShareGPT" else {"input_cv": 0.0, "output_cv": 0.0}
+    new, out = (r.number(f"{name}_len_mean") for name in ("input", "output"))
+    lengths: dict[str, Any] = {"input": max(1, round(new)), "output_tokens": max(1, round(out))}
+    if r.text("dataset") != "ShareGPT":
+        lengths |= {"input_cv": 0.0, "output_cv": 0.0}
+    elif r.text("client") == "vllm bench serve":
+        lengths = sharegpt(requests, new, out)
     sent: dict[str, Any] = (
         {"arrivals": "at-once"} if users >= requests else {"concurrency": users, "warmup": 0, "ramp": 0.0}
     )
@@ -315,10 +337,20 @@ def at_once(r: TableRow) -> Simulation:
     return simulate(  # type: ignore[no-any-return]
         model_of_row(model), on=several(chip, ranks), layout=layout, precision=precision,
         engine=with_flags(of_release(engine, release), command),
-        requests=requests,
-        input=max(1, round(r.number("input_len_mean"))), output_tokens=max(1, round(r.number("output_len_mean"))),
-        **sent, **spread,
+        requests=requests, **lengths, **sent,
     )  # fmt: skip
+
+
+def sharegpt(requests: int, new: float, out: float) -> dict[str, list[int]]:
+    """Lengths of SHAREGPT, by which the requests that `simulate` draws of them have these means."""
+    seen = [np.interp((np.arange(requests) + 0.5) * 100 / requests, PERCENT, SHAREGPT[name]) for name in SHAREGPT]
+    lengths = [Empirical(np.rint(each).astype(int)) for each in seen]
+    drawn = next(Workload(*lengths, AtOnce()).blocks(requests, Extent().seed))
+    scales = (new / drawn.input.mean(), out / drawn.output.mean())
+    return {
+        name: np.maximum(1, np.rint(each * scale)).astype(int).tolist()
+        for name, each, scale in zip(SHAREGPT, seen, scales, strict=True)
+    }
 
 
 def with_flags(engine: str, command: str) -> str:
