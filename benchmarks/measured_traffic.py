@@ -435,11 +435,8 @@ def gpustack(folder: Path, _: bool) -> Part:
     return part
 
 
-def on_tpu(r: TableRow) -> Simulation:
+def on_tpu(r: TableRow, run: MeasuredRun) -> Simulation:
     """A server of a recipe, with all requests of its run."""
-    if r.text("kind") != "serving":
-        raise LeftOutError("a training run, which `measured_training.py` reads")
-    (run,) = tpu_servers(r)
     users, requests = (round(r.number(name)) for name in ("max_concurrency", "num_requests"))
     varied = {name: run.settings[name] for name in ("input", "output_tokens", "input_cv", "output_cv")}
     return simulate(  # type: ignore[no-any-return]
@@ -452,7 +449,13 @@ def on_tpu(r: TableRow) -> Simulation:
 def tpu(folder: Path, _: bool) -> Part:
     """vLLM on TPUs."""
     part = Part("Google's recipes of vLLM on TPUs: tokens/s, TPOT s")
-    for r, s in simulated(part, folder / TPU, on_tpu):
+
+    def served(r: TableRow) -> Simulation:
+        if r.text("kind") != "serving":
+            raise LeftOutError("a training run, which `measured_training.py` reads")
+        return on_tpu(r, *tpu_servers(r))
+
+    for r, s in simulated(part, folder / TPU, served):
         named = f"{r.text('model')} {r.text('num_chips')} {r.text('chip')}"
         label = f"{named} {r.text('input_len')}/{r.text('output_len')} {r.text('max_concurrency')}"
         chips = r.number("num_chips") if "per chip" in r.text("note") else 1
