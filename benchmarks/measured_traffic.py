@@ -32,6 +32,7 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import measured_mlperf
 from measured_serving import (
@@ -350,14 +351,16 @@ def at_once(r: TableRow) -> Simulation:
 
 def sharegpt(requests: int, new: float, out: float) -> dict[str, list[int]]:
     """Lengths of SHAREGPT, by which the requests that `simulate` draws of them have these means."""
-    seen = [np.interp((np.arange(requests) + 0.5) * 100 / requests, PERCENT, SHAREGPT[name]) for name in SHAREGPT]
-    lengths = [Empirical(np.rint(each).astype(int)) for each in seen]
-    drawn = next(Workload(*lengths, AtOnce()).blocks(requests, Extent().seed))
-    scales = (new / drawn.input.mean(), out / drawn.output.mean())
+    places = (np.arange(requests) + 0.5) * 100 / requests
+    prompts, answers = (np.rint(np.interp(places, PERCENT, SHAREGPT[name])).astype(int) for name in SHAREGPT)
+    drawn = next(Workload(Empirical(prompts), Empirical(answers), AtOnce()).blocks(requests, Extent().seed))
+
+    def scaled(lengths: NDArray[np.int64], scale: float) -> list[int]:
+        return [max(1, round(each * scale)) for each in lengths.tolist()]
+
     return {
-        name: np.maximum(1, np.rint(each * scale)).astype(int).tolist()
-        for name, each, scale in zip(SHAREGPT, seen, scales, strict=True)
-    }
+        "input": scaled(prompts, new / drawn.input.mean()), "output_tokens": scaled(answers, out / drawn.output.mean()),
+    }  # fmt: skip
 
 
 def with_flags(engine: str, command: str) -> str:
