@@ -29,7 +29,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatch
@@ -63,11 +63,19 @@ from roofline.kernels import constants
 from roofline.kernels.constants import Constants, constants_for
 from roofline.measured.accuracy.accuracy import Groups, Reader, score_rows
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
-from roofline.measured.accuracy.fitted import NOTHING, OF_COLLECTIVES, OF_KERNELS, fitted_table, kernels_fitted
+from roofline.measured.accuracy.fitted import (
+    NOTHING,
+    OF_COLLECTIVES,
+    OF_KERNELS,
+    fitted_table,
+    fitted_words,
+    kernels_fitted,
+)
 from roofline.measured.accuracy.measurements import MeasuredRun, as_called, predictions
 from roofline.measured.accuracy.measurements import scored as scored_run
 from roofline.measured.accuracy.scoring import AIM, ENOUGH, GroupScore, Scored, off_aim, pooled
 from roofline.measured.accuracy.tally import Reason, Tally, tally, tally_of_all
+from roofline.serving.simulate.simulation import Simulation
 from roofline.views.text.measured.accuracy import score_table, tally_table
 from roofline.views.text.tables import Column, Table, markdown, plain_text
 from roofline.work.step import decode
@@ -250,9 +258,9 @@ def runs(folder: Path, books: Books, only: Sequence[str]) -> None:
     """Generations, servers and training, by all that a row tells and by a default call."""
     for file, reader in READERS.items():
         path = folder / file
-        if not path.exists() or not wanted(file, only) or file == measured_serving.SATURATED:
+        if not path.exists() or not wanted(file, only):
             continue
-        rows, table, began = list(cells(path)), fitted_table(path), time.monotonic()
+        rows, table, began = [r for r in cells(path) if not ends(file, r)], fitted_table(path), time.monotonic()
         problems = score_rows(file, rows, partial(of_systems, reader), books.groups, why, table)
         books.left[file].update({p.row - 1: p.why for p in problems})
         books.scored[file].update({r.row for r in rows} - set(books.left[file]))
@@ -305,6 +313,38 @@ def step_like(asked: Setup, running: float, context: float, seconds: float) -> S
     return step.times(seconds / step.expected)
 
 
+def ends(file: str, r: TableRow) -> bool:
+    """Whether a row is of a server whose requests are few: its rate is theirs to the last answer, not a steady one."""
+    return file == measured_serving.SATURATED or (file == measured_serving.TPU and r.text("kind") == "serving")
+
+
+ENDING: Mapping[str, tuple[Reader, Callable[[TableRow, MeasuredRun], Simulation]]] = {
+    measured_serving.SATURATED: (measured_serving.saturated, measured_traffic.queued),
+    measured_serving.TPU: (measured_serving.tpu_servers, measured_traffic.on_tpu),
+}
+"""Table → how a row that `ends` is read, and followed."""
+
+
+def ending(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
+    """Servers whose requests are few, followed to the last answer; a default call is of a steady server."""
+    for file, (reader, of) in ENDING.items():
+        path = folder / file
+        rows = [r for r in cells(path) if ends(file, r)] if path.exists() and wanted(file, only) else []
+        for r in rows:
+            try:
+                run = of_system(*reader(r))
+                s = of(r, run)
+            except InputError as error:
+                books.left[file][r.row] = why(error)
+                continue
+            ours = s.tpot.mean if run.quantity == "served-tpot" else 1 / s.tokens_per_second
+            context = run.settings["input"] + run.settings["output_tokens"] / 2
+            span, fitted = step_like(s.asked, s.running, context, ours), fitted_words(fitted_table(path), run)
+            books.add(file, run.system, run.slices, scored_run(span, run.seconds, fitted))
+            books.scored[file].add(r.row)
+        default_calls(file, [r for r in rows if r.row in books.scored[file]], reader, books.called)
+
+
 def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
     """Servers that are followed request by request."""
     path = folder / measured_traffic.GPUSTACK
@@ -319,21 +359,6 @@ def simulated(folder: Path, books: Books, only: Sequence[str] = ()) -> None:
             part = scored_run(step_like(s.asked, s.running, context, ours), theirs)
             books.add(path.name, s.asked.deployment.chip.id, (what, f"{what},{r.text('engine')}"), part)
         books.scored[path.name].add(r.row)
-    path = folder / measured_serving.SATURATED
-    rows = list(cells(path)) if path.exists() and wanted(path.name, only) else []
-    for r in rows:
-        try:
-            run = of_system(*measured_serving.saturated(r))
-            s = measured_traffic.queued(r, run)
-        except InputError as error:
-            books.left[path.name][r.row] = why(error)
-            continue
-        ours = 1 / (s.requests_per_second * run.settings["output_tokens"])
-        context = run.settings["input"] + run.settings["output_tokens"] / 2
-        part = scored_run(step_like(s.asked, s.running, context, ours), run.seconds)
-        books.add(path.name, run.system, run.slices, part)
-        books.scored[path.name].add(r.row)
-    default_calls(path.name, rows, measured_serving.saturated, books.called)
     path = folder / replay.FILE
     if not path.exists() or not wanted(path.name, only):
         return
@@ -474,6 +499,7 @@ def report(folder: Path, fold: int = -1, only: Sequence[str] = (), without: Path
     attention_blocks(folder, books, apart, only)
     runs(folder, books, only)
     mlperf_inference(folder, books, only)
+    ending(folder, books, only)
     simulated(folder, books, only)
     told, called = by_system(books.groups), by_system(books.called)
     return Report(tuple(tallies(folder, books, apart, only)), tuple(pooled(told)), tuple(pooled(called)))

@@ -74,7 +74,7 @@ STEPS = (
     FitStep("servers", "fit_servers.py", ("{folder}", "--values", "{values}"), values=True),
     FitStep("untuned", "fit_untuned.py", ("{folder}", "--values", "{values}"), values=True),
     FitStep("tpu", "fit_tpu.py", ("{folder}", "--write")),
-    FitStep("neuron", "fit_neuron.py", ("{folder}", "--write")),
+    FitStep("neuron", "fit_neuron.py", ("{folder}", "--write", "--values", "{values}"), values=True),
     FitStep("training", "fit_training.py", ("{folder}", "--values", "{values}"), values=True),
     FitStep("power", "fit_power.py", ("{folder}", "--out", "{package}/kernels/power.toml")),
     FitStep("first token", "fit_first_token.py", ("{folder}", "--out", "{package}/engines/first_token.toml")),

@@ -553,7 +553,7 @@ def padded_model(name: str, ranks: int) -> rl.Model:
 def neuron(r: TableRow) -> Iterator[MeasuredRun]:
     """AWS Neuron: a static batch on all chips of an instance, two cores of a chip being one rank here."""
     chip, chips = chip_of_row(r.text("chip")), r.whole("num_chips")
-    formats = {"bf16": "bf16", "int8": "weights=int8", "fp16": "fp16"}.get(r.text("weight_storage"))
+    formats = {"bf16": "bf16", "int8": "weights=int8-g4096", "fp16": "fp16"}.get(r.text("weight_storage"))
     if formats is None:
         raise LeftOutError("ambiguous: formats that have no name")
     kind, axes = NEURON_LEVELS[r.text("instance")]

@@ -9,7 +9,8 @@
    their series; in the others bursts wait for each other. Without --all, a third of the series, with a fixed seed.
 3. mlperf: Offline, Server and Interactive of MLPerf Inference, requests a second (see `measured_mlperf.py`).
 4. gpustack: servers that are sent all requests at once, or that many at a time: requests a second and mean TPOT. The
-   file says the mean lengths of ShareGPT, whose spread is that of `simulate` by default.
+   file says the mean lengths of ShareGPT's requests; their spread is SHAREGPT's where vLLM's client chose them, else
+   that of `simulate` by default.
 5. tpu: vLLM on TPU v6e and v7 by Google's recipes: generated tokens a second, and mean TPOT. Lengths are drawn from
    [0.8·L, L], and a command's `max_num_seqs` and `max_num_batched_tokens` are told.
 
@@ -29,6 +30,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 import measured_mlperf
 from measured_serving import (
@@ -50,7 +54,9 @@ from roofline.declared.errors import InputError
 from roofline.engines.engine import engine_named
 from roofline.measured.accuracy.csvs import CellError, TableRow, cells
 from roofline.measured.accuracy.measurements import MeasuredRun
-from roofline.serving.simulate.load.workload import Prefixes
+from roofline.serving.simulate.load.arrivals import AtOnce
+from roofline.serving.simulate.load.lengths import Empirical
+from roofline.serving.simulate.load.workload import Prefixes, Workload
 from roofline.serving.simulate.simulate import Extent, simulate
 from roofline.serving.simulate.simulation import Simulation
 from roofline.views.text.tables import Column, Table, plain_text
@@ -261,10 +267,36 @@ def mlperf(folder: Path, _: bool) -> Part:
 GPUSTACK = "serving_gpustack.csv"
 CHECKPOINTS = {"fp8": "fp8-block", "awq": "int4"}
 """Ending of a checkpoint's name → its format, where the catalog has the model in another one."""
-PCIE_PAGES: Mapping[str, str] = {"docs/performance-lab/qwen3-32b/h100.md": "h100-pcie"}
-"""Page that says H100 and not which → the card that it can be of. A step of one sequence reads 65.5 GB of weights in
-43 ms there (median ITL after prompts of 32,000 tokens), 1.5 TB/s, under three engines alike: an SXM module has 3.35
-TB/s, the card 2.0."""
+PCIE_PAGES: Mapping[str, str] = {
+    "docs/performance-lab/qwen3-32b/h100.md": "h100-pcie",
+    "docs/performance-lab/glm-4.x/h100.md": "h100-pcie",
+}
+"""Page that said H100 and not which when it was first published → the card that it can be of.
+
+Qwen3-32B: a step of one sequence reads 65.5 GB of weights in 43 ms (median ITL after prompts of 32,000 tokens), 1.5
+TB/s, under three engines alike: an SXM module has 3.35 TB/s, the card 2.0. GLM-4.6 on eight, "SXM" in later editions:
+SGLang has read the same prompts after 33 s (p99 of TTFT), on eight H200 after 10 s, whose arithmetic is that of an H100
+SXM. Two all-reduces a layer of 214,465 tokens are 0.7 TB for each rank: 25 s at the 28 GB/s of a PCIe link, 2 s over
+NVLink."""
+SAID_OTHERWISE: Mapping[tuple[str, str], str] = {
+    ("docs/performance-lab/qwen3-32b/a100.md", "6"): "trtllm-serve Qwen/Qwen3-32B --max_num_tokens=16384",
+    ("docs/performance-lab/qwen3-32b/a100.md", "7"): "trtllm-serve Qwen/Qwen3-32B --max_num_tokens=32768",
+}
+"""Page and block → the command that it can be of. The one above the two names Qwen3-14B on the page of Qwen3-32B, and
+one number of tokens where each block has its own: their median ITL of 53.6 and 49.7 ms is the 54.8 of Qwen3-32B before
+them, where an A100 reads Qwen3-14B's 29.5 GB in 15 ms; and fewer requests fit, and are served, beside larger steps."""
+PERCENT = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 100)
+SHAREGPT: Mapping[str, tuple[int, ...]] = {
+    "input": (8, 9, 11, 17, 25, 49, 99, 232, 334, 438, 574, 751, 895, 973, 1009),
+    "output_tokens": (4, 6, 11, 19, 46, 99, 137, 208, 252, 349, 466, 626, 974, 1110, 1837),
+}
+"""Tokens of first prompts and answers of ShareGPT_V3 that PERCENT of them do not exceed, of 181 of 200 conversations.
+
+They are those of SemSched (Romyull-Islam/SemSched, trace_workload/sharegpt_lens.json, MIT) that vLLM's client keeps
+(vllm/benchmarks/datasets.py, is_valid_sequence): 4 tokens and more each, prompts of at most 1,024, 2,048 with the
+answer. Their means, 227 and 214, are within 5 and 9 % of the lab's. One answer in ten has fewer than 12 tokens, so that
+its TPOT is largely that of the steps it began among; hardly any of the log-normal lengths of served conversations is so
+short."""
 FROM_WHEELS = ("0.10", "0.11")
 """Releases of vLLM that its images have from the wheel (gpustack/runner, pack/cuda/Dockerfile), which does not bring
 the packages triton_kernels and deep_gemm along: Hopper runs mxfp4 by Marlin then, and experts of fp8 blocks by Triton.
@@ -279,7 +311,8 @@ def at_once(r: TableRow) -> Simulation:
         raise LeftOutError("its drafts are not told")
     if "requests completed" in r.text("anomaly"):
         raise LeftOutError("not all of its requests were answered")
-    name = r.text("model")
+    told = SAID_OTHERWISE.get((r.text("source"), r.text("block_in_file")), r.text("serve_command"))
+    name = r.text("model") if told == r.text("serve_command") else told.split()[1]
     model, precision = name, ASKED.get(r.text("quantization").partition(" ")[0])
     ending = name.rpartition("-")[2].lower()
     if known_model(model) is None and ending in CHECKPOINTS:
@@ -299,7 +332,12 @@ def at_once(r: TableRow) -> Simulation:
         precision = "kv=fp8"
     requests = round(r.number("num_requests"))
     users = round(r.number("max_concurrency")) if r.text("max_concurrency") else requests
-    spread = {} if r.text("dataset") == "ShareGPT" else {"input_cv": 0.0, "output_cv": 0.0}
+    new, out = (r.number(f"{name}_len_mean") for name in ("input", "output"))
+    lengths: dict[str, Any] = {"input": max(1, round(new)), "output_tokens": max(1, round(out))}
+    if r.text("dataset") != "ShareGPT":
+        lengths |= {"input_cv": 0.0, "output_cv": 0.0}
+    elif r.text("client") == "vllm bench serve":
+        lengths = sharegpt(requests, new, out)
     sent: dict[str, Any] = (
         {"arrivals": "at-once"} if users >= requests else {"concurrency": users, "warmup": 0, "ramp": 0.0}
     )
@@ -311,14 +349,26 @@ def at_once(r: TableRow) -> Simulation:
         raise LeftOutError("no such engine in the catalog")
     release = r.text("engine_version").removeprefix("v")
     wheel = engine == "vllm" and release.rpartition(".")[0] in FROM_WHEELS
-    command = f"{r.text('serve_command')}{' --mxfp4-use-marlin=1 --use-deep-gemm=0' * wheel}"
+    command = f"{told}{' --mxfp4-use-marlin=1 --use-deep-gemm=0' * wheel}"
     return simulate(  # type: ignore[no-any-return]
         model_of_row(model), on=several(chip, ranks), layout=layout, precision=precision,
         engine=with_flags(of_release(engine, release), command),
-        requests=requests,
-        input=max(1, round(r.number("input_len_mean"))), output_tokens=max(1, round(r.number("output_len_mean"))),
-        **sent, **spread,
+        requests=requests, **lengths, **sent,
     )  # fmt: skip
+
+
+def sharegpt(requests: int, new: float, out: float) -> dict[str, list[int]]:
+    """Lengths of SHAREGPT, by which the requests that `simulate` draws of them have these means."""
+    places = (np.arange(requests) + 0.5) * 100 / requests
+    prompts, answers = (np.rint(np.interp(places, PERCENT, SHAREGPT[name])).astype(int) for name in SHAREGPT)
+    drawn = next(Workload(Empirical(prompts), Empirical(answers), AtOnce()).blocks(requests, Extent().seed))
+
+    def scaled(lengths: NDArray[np.int64], scale: float) -> list[int]:
+        return [max(1, round(each * scale)) for each in lengths.tolist()]
+
+    return {
+        "input": scaled(prompts, new / drawn.input.mean()), "output_tokens": scaled(answers, out / drawn.output.mean()),
+    }  # fmt: skip
 
 
 def with_flags(engine: str, command: str) -> str:
@@ -396,11 +446,8 @@ def gpustack(folder: Path, _: bool) -> Part:
     return part
 
 
-def on_tpu(r: TableRow) -> Simulation:
+def on_tpu(r: TableRow, run: MeasuredRun) -> Simulation:
     """A server of a recipe, with all requests of its run."""
-    if r.text("kind") != "serving":
-        raise LeftOutError("a training run, which `measured_training.py` reads")
-    (run,) = tpu_servers(r)
     users, requests = (round(r.number(name)) for name in ("max_concurrency", "num_requests"))
     varied = {name: run.settings[name] for name in ("input", "output_tokens", "input_cv", "output_cv")}
     return simulate(  # type: ignore[no-any-return]
@@ -413,7 +460,13 @@ def on_tpu(r: TableRow) -> Simulation:
 def tpu(folder: Path, _: bool) -> Part:
     """vLLM on TPUs."""
     part = Part("Google's recipes of vLLM on TPUs: tokens/s, TPOT s")
-    for r, s in simulated(part, folder / TPU, on_tpu):
+
+    def served(r: TableRow) -> Simulation:
+        if r.text("kind") != "serving":
+            raise LeftOutError("a training run, which `measured_training.py` reads")
+        return on_tpu(r, *tpu_servers(r))
+
+    for r, s in simulated(part, folder / TPU, served):
         named = f"{r.text('model')} {r.text('num_chips')} {r.text('chip')}"
         label = f"{named} {r.text('input_len')}/{r.text('output_len')} {r.text('max_concurrency')}"
         chips = r.number("num_chips") if "per chip" in r.text("note") else 1

@@ -114,6 +114,7 @@ def test_experts_in_mxfp4_are_padded_in_memory() -> None:
     assert wide / 2**30 == pytest.approx(13.72, rel=0.005)
     hopper = rl.fit("openai/gpt-oss-20b", on="h100-sxm", engine="vllm").memory.weights
     assert hopper / 2**30 == pytest.approx(13.47, rel=0.005)
+    assert rl.fit("openai/gpt-oss-20b", on="h100-sxm", engine="sglang").memory.weights == hopper
     halves = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="vllm").memory.weights
     held = rl.fit("openai/gpt-oss-20b", on="2xb200", layout="tp=2", engine="none").memory.weights
     assert halves - held == 24 * 32 * 3 * (1536 * 3072 - 1440 * 2880) * 4.25 / 8

@@ -18,6 +18,9 @@ from roofline.engines.engine import engine_named
 from roofline.layout.layout import Layout, layout_named
 from roofline.measured.accuracy.csvs import TableRow
 from roofline.measured.accuracy.measurements import MeasuredRun, measured_run
+from roofline.serving.simulate.load.arrivals import AtOnce
+from roofline.serving.simulate.load.lengths import Empirical
+from roofline.serving.simulate.load.workload import Workload
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
@@ -430,6 +433,13 @@ def test_copies_of_attention_are_as_many_as_the_command_says(
     monkeypatch.setattr(measured_traffic, "simulate", lambda model, **settings: asked.update(settings))
     measured_traffic.at_once(TableRow(0, cells))
     assert (asked["layout"], asked["engine"]) == (layout, "sglang@0.5.3")
+
+
+def test_requests_of_sharegpt_have_the_means_of_their_row_and_its_short_answers() -> None:
+    lengths = measured_traffic.sharegpt(1000, 217.4, 201.4)
+    drawn = next(Workload(*(Empirical(np.array(each)) for each in lengths.values()), AtOnce()).blocks(1000, 0))
+    assert (drawn.input.mean(), drawn.output.mean()) == pytest.approx((217.4, 201.4), rel=1e-3)
+    assert (drawn.output < 12).mean() == pytest.approx(0.11, abs=0.02)
 
 
 def test_a_command_tells_the_settings_that_the_engine_has_words_for() -> None:
