@@ -15,7 +15,7 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.engines.engine import Engine
 from roofline.inference.generate import TRAITS, Speculation
-from roofline.inference.plan import EMPTY, Plan
+from roofline.inference.plan import EMPTY, Plan, Total
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
 from roofline.model.media.images import Images, ImageTokens
@@ -167,12 +167,16 @@ def encoding(plan: Plan, images: ImageTokens | None) -> Span:
     """Seconds in which towers encode the images and sound of one request, on the replica that prefills it."""
     if images is None or not images.encoded:
         return NOTHING
-    one = decode(1, 1)
-    seen = plan.total(changed(one, beside=images_beside(images, 1)))
-    text = plan.total(one)
+    seen, text = encoded_beside(plan, images)
     return Span(
         seen.floor - text.floor, seen.expected - text.expected, seen.low - text.low, seen.high - text.high
     )  # fmt: skip
+
+
+def encoded_beside(plan: Plan, images: ImageTokens) -> tuple[Total, Total]:
+    """The sums of a step in which towers encode the images and sound of one request, and of the same step without."""
+    one = decode(1, 1)
+    return plan.total(changed(one, beside=images_beside(images, 1))), plan.total(one)
 
 
 def source_seconds(plan: Plan, new: Count) -> Array:
