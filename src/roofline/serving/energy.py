@@ -106,7 +106,8 @@ def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting
     """What a prefill pool and a decode pool spend per second.
 
     A batch of prompts is a step of its own, in which their images are encoded too. Every token of an answer takes part
-    in a decode step, the first included, since the decode pool computes a prompt's last token once more. With `drafting` there are fewer of these steps.
+    in a decode step, the first included, since the decode pool computes a prompt's last token once more. With
+    `drafting` there are fewer of these steps.
     """
     new, context = load.input - load.cached, load.context
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
