@@ -2,10 +2,10 @@
 
     python benchmarks/fit_power.py DIR [--out FILE]
 
-Each generation has five shares of the TDP: `running`, `compute`, `memory`, `scaled` and `tiles`. Watts are predicted at
-the measured rate and time of a step, so that errors of times are no part of them. The sum of smooth absolute errors of
-logarithms is least. Beside the fit it prints the median error of each model's rows by the shares that the others give,
-and `low` and `high` are the ends of what holds 80 % of these.
+Each generation has five shares of the TDP: `running`, `compute`, `memory`, `padding` and `tiles`. Watts are predicted
+at the measured rate and time of a step, so errors of times do not matter. The fit minimises the sum of smooth absolute
+errors of logarithms. It also prints the median error of each model's rows by the shares that the other models give;
+`low` and `high` are the ends of the interval that holds 80 % of these errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from measured_power import Powered, denoised, rows
 from roofline.kernels.power import SHARES, draw_of
 
 GENERATIONS = ("ampere", "hopper", "blackwell")
-UNITS_OF_FIT = ("compute", "memory", "scaled", "tiles")
+UNITS_OF_FIT = ("compute", "memory", "padding", "tiles")
 NAMES = ("running", *UNITS_OF_FIT)
 START, MOST = (0.3, 0.8, 0.5, 0.5, 0.5), (1.0, 1.2, 4.0, 4.0, 20.0)
 """Products at three fifths of peak, as large ones run, draw no more than the TDP: 1.2 · 0.6 and what a step draws."""

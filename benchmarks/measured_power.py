@@ -13,27 +13,19 @@ from __future__ import annotations
 import csv
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 from measured_diffusion import predicted
-from measured_serving import (
-    CHECKPOINTS,
-    ENERGY,
-    ENERGY_CHIPS,
-    ENERGY_RELEASE,
-    NEBIUS,
-    PROMPTS,
-    known_model,
-    of_release,
-    several,
-)
+from measured_serving import ENERGY, ENERGY_CHIPS, NEBIUS, READERS
+from roofline.declared.errors import InputError
 from roofline.hardware.chip import Chip
 from roofline.hardware.named_chip import chip_named
 from roofline.inference.cost.cost import Cost
 from roofline.kernels.power import Busy, Draw
+from roofline.measured.accuracy.csvs import TableRow, cells
 from roofline.serving.energy import SteadyLoad, server_spending
 from roofline.serving.serve import serve
 
@@ -70,35 +62,29 @@ class Powered:
         return sum(map(float, each)) / seconds
 
 
-def powered(file: str, r: Mapping[str, str]) -> Powered | None:
-    """A row with its predictions; None where it is flagged, or its model is in no catalog."""
+def powered(file: str, r: TableRow) -> Powered | None:
+    """A row with its predictions, with the settings that times are predicted with; None where it is flagged, or its
+    model is in no catalog.
+    """
     theirs = file == ENERGY
-    name, formats = CHECKPOINTS.get(r["model"], (r["model"], None))
-    model = known_model(name)
-    if r["anomaly"] or model is None:
+    try:
+        run = next(iter(READERS[file](r)))
+    except InputError:
         return None
-    chip = ENERGY_CHIPS[r["gpu"]] if theirs else "h200-sxm"
-    boards, replicas = int(r["num_gpus" if theirs else "num_chips_used"]), int(r.get("dp") or 1)
-    layout = f"tp={boards // replicas},dp={replicas}" + (f",ep={boards}" if int(r.get("ep") or 1) > 1 else "")
-    output, rate = float(r["output_len_mean"]), float(r["output_tokens_per_s"])
+    called = serve(run.model, **run.others, **run.sizes)
+    output, rate = r.number("output_len_mean"), r.number("output_tokens_per_s")
+    users, prompt, answer = int(run.sizes["concurrency"]), int(called.input), int(called.output)
     if theirs:
-        prompt, users = PROMPTS[r["task"]], int(r["max_num_seqs"])
-        batch = float(r["avg_batch"] or users)
-        context = prompt + float(r["output_len_effective"] or output) / 2
-        engine = of_release("vllm", r["engine_version"] or ENERGY_RELEASE)
+        batch = r.number("avg_batch") if r.text("avg_batch") else users
+        long = r.number("output_len_effective") if r.text("output_len_effective") else output
     else:
-        prompt, users = int(float(r["input_len_mean"])), int(r["max_concurrency"])
-        batch, context = rate / output * float(r["e2e_mean_ms"]) / 1e3, prompt + output / 2
-        engine = of_release("sglang", "0.5.12")
-    called = serve(
-        model, on=several(chip, boards), layout=layout, engine=engine, precision=formats, input=prompt,
-        output_tokens=max(2, int(output)), concurrency=users,
-    )  # fmt: skip
-    load = SteadyLoad(rate / output, prompt, max(2, int(output)), int(context))
+        batch, long = rate / output * r.number("e2e_mean_ms") / 1e3, output
+    load = SteadyLoad(rate / output, prompt, answer, int(prompt + long / 2), int(called.cached_prefix))
     alone = server_spending(called.asked, load, batch / rate)
-    watts = float(r["watts_all_gpus" if theirs else "watts_used_gpus"])
+    watts = r.number("watts_all_gpus" if theirs else "watts_used_gpus")
+    source = r.text("benchmark") if theirs else "SGLang"
     return Powered(
-        r["model"], chip_named(chip), r["benchmark"] if theirs else "SGLang", users, watts, watts / rate,
+        r.text("model"), called.asked.deployment.chip, source, users, watts, watts / rate,
         float(called.power or 0), float(called.joules_per_token or 0), (alone.prompts, alone.answers),
     )  # fmt: skip
 
@@ -132,8 +118,7 @@ def chip_of(name: str) -> Chip:
 def rows(folder: Path) -> Iterator[Powered]:
     """Every row of servers that is scored."""
     for file in (ENERGY, NEBIUS):
-        with (folder / file).open(newline="") as lines:
-            yield from filter(None, (powered(file, row) for row in csv.DictReader(lines)))
+        yield from filter(None, (powered(file, row) for row in cells(folder / file)))
 
 
 def band(row: Powered) -> str:

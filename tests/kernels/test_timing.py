@@ -99,10 +99,16 @@ def test_which_unit_a_product_runs_on(weights: str, activations: str, compute: s
 
 
 def test_tiles_of_experts_are_chosen_by_their_rows() -> None:
-    """Even loads of 64 rows in tiles of 8, 16, 32, 64, which cost 16 rows more each: 192, 128, 96, 80."""
-    assert law.tile_rows(64.0, 8.0, 16.0, 1.0) == 80
-    assert law.tile_rows(64.0, 8.0, 0.0, 1.0) == 64
-    assert law.tile_rows(np.array([1.0, 9.0]), 8.0, 16.0, 1.0).tolist() == [24, 32]
+    """Even loads of 64 rows in tiles of 8, 16, 32, 64, which cost 16 rows more each: 192, 128, 96, 80.
+
+    One row is fastest in a tile of 8, nine in one of 16; with tiles of 8 alone nine rows take 16 too.
+    """
+    assert law.tile_rows(64.0, 8.0, 16.0, 1.0) == (64, 80)
+    assert law.tile_rows(64.0, 8.0, 0.0, 1.0) == (64, 64)
+    rows, time = law.tile_rows(np.array([1.0, 9.0]), 8.0, 16.0, 1.0)
+    assert (rows.tolist(), time.tolist()) == ([8, 16], [24, 32])
+    alone, _ = law.tile_rows(np.array([1.0, 9.0]), 8.0, np.array([0.0, 0.0]), 1.0)
+    assert alone.tolist() == [8, 16]
 
 
 def test_pairs_of_other_ranks_are_passed_over() -> None:

@@ -1,7 +1,7 @@
-"""A server that reads all inputs that wait together, as soon as it is free: dynamic batching.
+"""Dynamic batching: as soon as a server is free, it reads all waiting inputs together.
 
-This is the queue with Poisson arrivals and service in batches of N. T. J. Bailey ("On queueing processes with bulk
-service", 1954). Here the time of a batch depends on its size.
+This is a queue with Poisson arrivals and service in batches (N. T. J. Bailey, "On queueing processes with bulk
+service", 1954). Here the time of a batch also depends on its size.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from roofline.declared.errors import InputError
 from roofline.declared.numbers.arrays import Array
 
 FULLEST = 0.99
-"""Highest load for which the queue is worked out."""
+"""Highest load for which the queue is computed."""
 REST = 1e-10
-"""Probability of queues that are longer than those counted."""
+"""Probability of the queues that are left out because they are too long."""
 _EDGES = np.array([0, 0.1, 0.25, 0.4, 0.6, 0.75, 0.9, 0.96, 0.99, 0.997, 1])
 POINTS, WEIGHTS = (_EDGES[1:] + _EDGES[:-1]) / 2, np.diff(_EDGES)
-"""Probabilities at which a number of arrivals is read, and the weight of each."""
+"""Probabilities whose quantiles represent a number of arrivals, and the weight of each."""
 MOMENTS = (np.arange(12) + 0.5) / 12
-"""Moments of a batch's time at which inputs arrive, in shares of it."""
+"""Points of a batch's time at which inputs are taken to arrive, as shares of it."""
 MANY = 50.0
-"""Mean from which a Poisson number is a normal one with its skewness."""
+"""Mean from which a Poisson number is approximated by a normal one, corrected for skewness."""
 RARE = 1e-9
 """Probability of numbers of waiting inputs that the percentiles leave out."""
 
 
 @dataclass(frozen=True)
 class BatchQueue:
-    """A server to which inputs come at random, `rate` a second.
+    """A server at which inputs arrive at random, `rate` per second.
 
     `seconds[b - 1]`: the time of a batch of b inputs; the last is the largest batch. Raises InputError for a rate that
     fills more than 99 % of the largest batches.
@@ -55,15 +55,16 @@ class BatchQueue:
 
     @property
     def load(self) -> float:
-        """The rate over that of the largest batches one after another."""
+        """The rate as a share of that of the largest batches, one after another."""
         return float(self.rate * self.seconds[-1] / self.largest)
 
     @cached_property
     def waiting(self) -> Array:
         """Probability of each number of inputs that wait when a batch ends.
 
-        It is the stationary state of a Markov chain: a batch takes what waits, up to the largest, and Poisson arrivals
-        of its time wait at its end. A long queue becomes rarer by a factor of at least 2/load − 1 with each input.
+        This is the stationary distribution of a Markov chain: a batch takes all waiting inputs, up to its largest size,
+        and those that arrive during it wait at its end. Each further input makes a long queue rarer by a factor of at
+        least 2/load − 1.
         """
         longest = 2 * self.largest + ceil(-log(REST) / log(2 / self.load - 1))
         numbers = np.arange(longest + 1)
@@ -81,12 +82,12 @@ class BatchQueue:
 
     @cached_property
     def _taken(self) -> Array:
-        """Inputs of the next batch by the number that waits: with none, the server waits for one."""
+        """Inputs of the next batch by the number that waits; with none waiting, the server waits for one."""
         return np.clip(np.arange(len(self.waiting)), 1, self.largest)
 
     @property
     def mean_batch(self) -> float:
-        """Mean inputs of a batch."""
+        """Mean number of inputs in a batch."""
         return float(self.waiting @ self._taken)
 
     @cached_property
@@ -96,7 +97,7 @@ class BatchQueue:
 
     @property
     def busy(self) -> float:
-        """Share of the time in which the server works."""
+        """Share of the time in which the server is busy."""
         return float(self.waiting @ self.seconds[self._taken - 1]) / self._cycle
 
     @property
@@ -109,14 +110,15 @@ class BatchQueue:
     def percentile(self, share: float) -> float:
         """Seconds within which this share of the inputs is read.
 
-        An input that comes during a batch waits for its end, then for the whole batches of those ahead, and is read
-        with those that come until its own batch begins. Moments and numbers of arrivals are at a dozen quantiles.
+        An input that arrives during a batch waits for the end of it, then for the full batches of the inputs ahead, and
+        is read together with those that arrive until its own batch begins. Times and numbers of arrivals are taken at a
+        dozen quantiles.
         """
         return float(np.interp(share, *self._distribution))
 
     @cached_property
     def _distribution(self) -> tuple[Array, Array]:
-        """Shares of inputs and the seconds within which they are read, in rising order."""
+        """Shares of inputs and the seconds within which they are read, in ascending order."""
         likely = np.flatnonzero(self.waiting > RARE)
         times = self.seconds[self._taken[likely] - 1][:, np.newaxis]
         left = np.maximum(likely - self.largest, 0)[:, np.newaxis, np.newaxis]
@@ -137,9 +139,9 @@ class BatchQueue:
 
 
 def _arrivals(means: Array, most: int | None = None) -> Array:
-    """Quantiles of Poisson numbers of these means, along a new last axis; beyond `most` they may be less.
+    """Quantiles of Poisson numbers with these means, along a new last axis; those beyond `most` may be too small.
 
-    Large ones are those of a normal number, with the first term of the Cornish–Fisher expansion.
+    Large numbers are approximated by normal ones, with the first term of the Cornish–Fisher expansion.
     """
     means = means[..., np.newaxis]
     normal = np.array([NormalDist().inv_cdf(float(point)) for point in POINTS])

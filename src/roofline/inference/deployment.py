@@ -81,7 +81,7 @@ class Deployment(Figured):
 
 
 def deploy(on: Machine, layout: object = None) -> Deployment:
-    """Place a layout on a cluster: the one named, or as many chips of a kind as the layout takes, joined as is usual.
+    """Place a layout on a cluster: the one named, or as many chips of a kind as the layout takes, with the usual links.
 
     Raises InputError where the cluster has fewer chips than the layout takes.
     """
@@ -131,7 +131,7 @@ def _whole_nodes(chips: int, chip: Chip) -> int:
 
 # -- a whole machine -----------------------------------------------------------------------------------------------
 def node_size(cluster: Cluster) -> int:
-    """Chips of a node, which are joined by more than a network."""
+    """Number of chips in a node, which are joined by more than a network."""
     inner = [level.size for level in cluster.levels if level.kind != "network"]
     return min(prod(inner) if inner else 1, cluster.chips)
 

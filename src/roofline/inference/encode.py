@@ -37,11 +37,11 @@ from roofline.work.step import Step, read_whole
 PASSES = 28
 """Denoising steps where none are given: the default of FLUX.1-dev's and Stable Diffusion 3's pipelines in diffusers."""
 SAMPLES_PER_SECOND, SPECTRA_PER_SECOND = 16_000, 100
-"""Sampling rate of speech models, and columns of their spectrograms in a second (a hop of 10 ms)."""
+"""Sampling rate of speech models, and columns of their spectrograms per second (a hop of 10 ms)."""
 ENCODED_TOKENS = 512
-"""Tokens of an input where none are given: the longest input of BERT's kind."""
+"""Tokens of an input where none are given: the longest input of models such as BERT."""
 TOGETHER, MOST_TOGETHER = 32, 1024
-"""Inputs of a server's largest batch where none are given, and the most whose queue is worked out.
+"""Inputs of a server's largest batch where none are given, and of the largest batch whose queue is computed.
 
 Infinity's `--batch-size` is 32, and TEI's `--max-batch-tokens` are 16,384: 32 texts of 512 tokens.
 """
@@ -101,7 +101,7 @@ class WholeInputs:
 
 @dataclass(frozen=True)
 class PipelinePart:
-    """A part of a pipeline that runs once for a batch, unsharded: on every chip (`everywhere`), or on one of a replica.
+    """A part of a pipeline that runs once for a batch, unsharded: on every chip (`everywhere`) or one chip per replica.
 
     xDiT encodes prompts on all GPUs and decodes on the last of each replica (`is_dp_last_group`).
     """
@@ -183,7 +183,7 @@ class Encoding(Deployed):
 
     @cached_property
     def latency(self) -> Span:
-        """Seconds of the batch: every pass with its launches and the engine's host time, and the parts beside them."""
+        """Seconds of the batch: all passes with launches and the engine's host time, and the parts that run once."""
         spans = [self._span(self.one).times(self.passes), *map(self._span, self.once.values())]
         return total(spans).shaped(self.one.shape)
 
@@ -244,9 +244,9 @@ class Encoding(Deployed):
 
     @cached_property
     def cost(self) -> Cost:
-        """What the chips take for the batch; replicas without inputs idle, and so do the chips that wait for one.
+        """The cost of the batch. Replicas without inputs idle, and so do chips that wait for another one.
 
-        At a rate they take it in batches of the mean size, and idle between them.
+        At a rate the chips run batches of the mean size and idle between them.
         """
         if self.typical is not None:
             one = self.typical.cost
@@ -351,7 +351,7 @@ def encode(
 
 
 def _at_rate(asked: Callable[[Count], Encoding], read: WholeInputs) -> Encoding:
-    """The largest batch, with the queue of each replica, to which an equal share of the inputs comes.
+    """The largest batch, with the queue of each replica, which receives an equal share of the inputs.
 
     Raises InputError beside a limit, for arrays, and for a rate that the batches cannot take.
     """
@@ -408,10 +408,10 @@ def _largest_within(asked: Callable[[Count], Encoding], read: WholeInputs) -> En
 
 
 def _beside(model: Model, where: Where, read: WholeInputs) -> tuple[PipelinePart, ...]:
-    """The parts of a pipeline that run once for a batch, each on a chip by itself: text encoders, then the decoder.
+    """The parts of a pipeline that run once for a batch, unsharded on one chip: text encoders, then the decoder.
 
-    With guidance the text encoders read an empty prompt beside each prompt. Every replica has its share of the batch.
-    The decoder computes in the format that the engine has for it, whatever `precision` the denoiser is in.
+    With guidance the text encoders also read an empty prompt for each prompt. Every replica has its share of the batch.
+    The decoder runs in the engine's own format for it, whatever the `precision` of the denoiser.
     """
     if "denoise" not in model.steps or not isinstance(read.batch, int):
         return ()

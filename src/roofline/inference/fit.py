@@ -124,7 +124,7 @@ class Fit(Deployed):
 
     @property
     def weights_alone(self) -> bool:
-        """Whether the weights do not fit, with nothing but the overhead beside them; for a single case."""
+        """Whether weights and overhead alone are already too large; for a single case."""
         m = self.memory
         alone = ((m.weights + m.overhead, m.capacity), *((t.weights + t.rest, t.capacity) for t in m.tiers))
         return any(bool(needed > capacity) for needed, capacity in alone)
@@ -148,14 +148,13 @@ class Fit(Deployed):
 
     @cached_property
     def gpu_kv_cache_size(self) -> Count | None:
-        """Tokens of cache, as vLLM logs them: the most requests of this context that fit, times its tokens, rounded
-        down."""
+        """Tokens of cache, as vLLM logs them: the requests of this context that fit, times its tokens, rounded down."""
         requests = self._holding.cache_concurrency(self.tokens)
         return None if requests is None else shaped_whole(requests * self.tokens // 1, self.shape)
 
     @cached_property
     def maximum_concurrency(self) -> Count | None:
-        """Sequences of this context that the cache holds, each at its most, as vLLM logs them."""
+        """Sequences of this context that the cache holds, each at its peak, as vLLM logs them."""
         requests = self._holding.cache_concurrency(self.tokens)
         return None if requests is None else shaped(requests, self.shape)
 
@@ -173,7 +172,7 @@ class Fit(Deployed):
 
     @cached_property
     def _fewest(self) -> Any:
-        """Index of the first layout that suffices, or their number where none does."""
+        """Index of the first layout that suffices, or the number of layouts where none does."""
         number = np.full(np.broadcast_shapes(np.shape(self.batch), np.shape(self.context)), len(LAYOUTS))
         for i, layout in enumerate(LAYOUTS):
             number = np.where((number == len(LAYOUTS)) & self._fits(layout), i, number)
@@ -183,7 +182,7 @@ class Fit(Deployed):
 
     @property
     def fewest(self) -> Layout | None:
-        """The layout of the fewest chips that suffices, for a single case; each element of an array has its own."""
+        """The smallest layout that suffices, for a single case."""
         return None if self.shape or self._fewest == len(LAYOUTS) else LAYOUTS[int(self._fewest)]
 
     @property
@@ -194,7 +193,7 @@ class Fit(Deployed):
 
     @property
     def fewest_layout(self) -> Word | None:
-        """The layout of the fewest chips that suffices, as text."""
+        """The smallest layout that suffices, as text."""
         words = np.array([layout.text() for layout in LAYOUTS] + [""])[self._fewest]
         return words if self.shape else str(words) or None
 
@@ -208,8 +207,7 @@ class Fit(Deployed):
 
     @cached_property
     def whole_context(self) -> Fit | None:
-        """The fit at the model's whole context, for a single case; None where that is this one, or a context was
-        given."""
+        """The fit at the model's whole context, for a single case; None where this is it or a context was given."""
         own = _own(self.model.context, self._seen)
         if self.shape or not self.context_chosen or own is None or own <= self.context:
             return None
@@ -249,7 +247,7 @@ def fit(
 
 
 def _own(context: int | None, seen: int) -> int | None:
-    """Tokens of the model's context that its images leave; None where it states none."""
+    """Tokens of the model's context that the images leave; None where the model states no context."""
     return None if context is None else max(1, context - seen)
 
 

@@ -36,7 +36,7 @@ from roofline.work.step import Step, decode, images_beside, prefill
 from roofline.work.step import replace as changed
 
 TRAITS: Units = dict.fromkeys(("speculation", "images"), "")
-"""Figures of what requests have beside their lengths."""
+"""Figures of requests other than their lengths."""
 DRAFT_LENGTH = 3
 """Tokens proposed per step where drafting is on and no length is given."""
 DRAFT_RIGHT, MTP_RIGHT, NGRAM_RIGHT = 0.7, 0.85, 0.5
@@ -112,7 +112,7 @@ class Speculation(Figured):
 
 @dataclass(frozen=True)
 class Wave:
-    """Sequences of a replica that run together because no more fit, with spans of their prefill and decode."""
+    """Sequences of a replica that run together, as many as fit, with the spans of their prefill and decode."""
 
     sequences: Count
     first: Span
@@ -346,7 +346,7 @@ class Generation(Spent, Deployed):
         return Spending(*costs, self.latency.expected, self.batch * self.input, self.batch * self.output)
 
     def _work(self, wave: Wave) -> tuple[Busy, Busy]:
-        """Work of all chips' units for a wave's prompts and answers; the chips are awake until its last token."""
+        """Work of the units of all chips for a wave's prompts and answers; chips are awake until its last token."""
         layout, size = self.asked.layout, most(1, wave.sequences)
         groups = most(1, least(layout.pp, size))
         group = ceil_div(size, groups)
@@ -388,7 +388,7 @@ def _rank(grade: Any) -> Any:
 
 
 def draft_plan(asked: Setup, speculation: Speculation) -> Plan | None:
-    """The plan of what proposes a token: a draft model on one chip, or a draft layer on the model's ranks.
+    """The plan of the proposer of a token: a draft model on one chip, or a draft layer on the model's ranks.
 
     None where n-grams propose tokens. Raises InputError where draft layers are asked for and the model has none.
     """
@@ -418,10 +418,10 @@ class Prefill:
 
 
 def prefill_of(asked: Setup, step: Step) -> Prefill:
-    """The steps that an engine takes for the prompts of a step: one, or those of at most `chunk` tokens each.
+    """The steps in which an engine computes the prompts of a step: a single one, or chunks of at most `chunk` tokens.
 
-    Parts of a prompt attend to those before them, in the mean to half; images are encoded before the first part. A step
-    of short prompts takes as many whole ones as it has room for.
+    Chunks of a prompt attend to the chunks before them, on average to half of the prompt. Images are encoded before the
+    first chunk. A step takes as many whole short prompts as it has room for.
     """
     plan, chunk, (query,) = asked.plan, asked.engine.chunk, step.queries
     if not asked.engine.parts:
@@ -444,7 +444,7 @@ def prefill_of(asked: Setup, step: Step) -> Prefill:
 def prompts_span(asked: Setup, size: Count, new: Count, group: Prefill) -> Span:
     """Seconds to the first token of `size` prompts of `new` tokens. `group`: the prefill of one group.
 
-    The stages of a pipeline work on the steps of all groups, one behind the other.
+    The stages of a pipeline work on the steps of all groups, one after another.
     """
     engine, depth, groups = asked.engine, asked.layout.pp, most(1, least(asked.layout.pp, size))
     chunks, longest = ceil_div(size * new, engine.chunk), least(size * new, engine.chunk)
@@ -460,7 +460,7 @@ def changed_step(step: Step, cached: Count, new: Count, batch: Count) -> Step:
 
 
 def launched(plan: Plan, step: Step, host: Count) -> Span:
-    """Seconds of a server's step: its kernels, or launching them if that takes longer, and its host.
+    """Seconds of a server's step: its kernels, or their launches if these take longer, and the host's time.
 
     The interval includes the error of whole models and that of the host's time.
     """
@@ -497,7 +497,7 @@ def decode_steps(plan: Plan, batch: Count, start: Count, tokens: Count, host: Co
 
 
 def _rows(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, new: int) -> Span:
-    """Time one row of contexts per batch size, covering all its elements; these are differences of its sums."""
+    """Time one row of contexts per batch size that covers all its elements, which are differences of the row's sums."""
     shape, added = steps.shape, hosts * steps
     batch, start, steps = (v.reshape(-1) for v in (batch, start, steps))
     order = np.lexsort((start, batch))
@@ -532,7 +532,7 @@ def _runs(batch: Array, start: Array, end: Array) -> Iterator[tuple[int, int, in
 
 
 def _every_step(plan: Plan, batch: Array, start: Array, steps: Array, hosts: Array, yields: float, new: int) -> Span:
-    """Time every step of every element, along a first axis, in pieces; steps beyond an element's last count nothing."""
+    """Time every step of every element along a first axis, in pieces; steps beyond an element's last one are 0."""
     longest, piece = int(steps.max()), max(1, 2**18 // steps.size)
     sums: list[Any] = [np.zeros(steps.shape)] * 4
     for first in range(0, longest, piece):

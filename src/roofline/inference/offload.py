@@ -66,7 +66,7 @@ STREAMED_FROM = 32
 SYNC_S = 2e-5
 """Seconds to hand a step from one tier to the next, besides its bytes: a synchronisation and two launches."""
 LINK_WORST = 1.25
-"""Factor by which a link may be slower than its rate: an assumption, as no run with a known link was found."""
+"""Factor by which a link may be slower than its rate: an assumption, since no measured run states its link."""
 HOST = "host"
 
 
@@ -99,7 +99,7 @@ class Host:
             Switch, "The KV cache and attention to it stay on the host: llama.cpp's --no-kv-offload."
         ] = False,
     ) -> Host:
-        """A host by a CPU's name or figures, and by figures with their units that stand in the place of its own.
+        """A host from a CPU's name or figures; figures that are given with their units replace its own.
 
         Raises InputError for what is not understood.
         """
@@ -148,7 +148,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Tier(Figured):
-    """One tier: what it holds and how long it works per token.
+    """One tier: what it holds, and its seconds per token.
 
     `layers`: layers that have a module there. `weights`, `cache`, `buffers`: bytes there, of `capacity`. `missing`:
     bytes of weights that do not fit and are read from the drive. `token`, `prompt`: seconds of the tier's modules.
@@ -501,7 +501,7 @@ def _beyond(asked: _Asked, share: _Share, runs: Generation) -> tuple[float, tupl
 
 
 def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
-    """Bytes copied to the first card for a prompt, and its time there: the less of that and the host's own time."""
+    """Bytes copied to the first card for a prompt, and the shorter of the times there and on the host."""
     runs = asked.run(asked.cards[0], replace(share.model, embedding=()))
     parts = ceil_div(asked.load.batch * asked.load.input, asked.engine.chunk)
     copied = float(runs.prompts.analysis.moved.weight) * parts
@@ -509,6 +509,6 @@ def _copied(asked: _Asked, share: _Share, prompt: Span) -> tuple[float, Span]:
 
 
 def _over(size: float, rate: float) -> Span:
-    """Seconds for bytes over a link, with `rate` as its maximum."""
+    """Seconds to send bytes over a link whose maximum is `rate`."""
     seconds = size / rate
     return Span(seconds, seconds, seconds, LINK_WORST * seconds)

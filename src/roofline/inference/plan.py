@@ -78,7 +78,7 @@ class Total:
     launches: Count = 0
     more_compute: Count = 0.0
     more_memory: Count = 0.0
-    scaled: Count = 0.0
+    padding: Count = 0.0
     tiles: Count = 0.0
     common_below: Count = 0.0
     common_above: Count = 0.0

@@ -72,7 +72,7 @@ class Setup:
         return holding_of(self.model, self.deployment, self.formats, self.engine, None, self.seen)
 
     def seeing(self, images: Images | None) -> Setup:
-        """The setup with images in every request. Raises InputError where the model states no rule of their tokens."""
+        """The setup with images in every request. Raises InputError for a model without a rule for their tokens."""
         return self if images is None else replace(self, seen=self.model.seen(images))
 
     @property
@@ -82,7 +82,7 @@ class Setup:
 
     @property
     def assumed_popularity(self) -> float | None:
-        """The exponent by which steps visit experts; None where a popularity is told, and without experts."""
+        """The assumed exponent by which steps visit experts; None where one is given, or without experts."""
         return None if self.layout.popularity is not None else assumed_popularity(self.model)
 
     @property
@@ -286,7 +286,7 @@ question = declared_question(each)
 
 
 def _is_list_of(name: str, value: object) -> bool:
-    """Whether this is a list of values of which a layout takes one."""
+    """Whether this is a list of values for a setting that takes one of them."""
     if name not in DISCRETE or not isinstance(value, (list, tuple)):
         return False
     return name not in SEVERAL or any(isinstance(v, (list, tuple)) for v in value)

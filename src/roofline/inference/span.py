@@ -1,4 +1,4 @@
-"""Seconds with what is known of them: speed of light, expected time and 80 % interval. Numbers or arrays."""
+"""Seconds and how sure they are: speed of light, expected time and 80 % interval. Numbers or arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roofline.declared.numbers.maths import Count, is_array, least, most, root, 
 from roofline.declared.result import Figured, Units
 
 ROUNDING = 1e-6
-"""Relative rounding of the seconds between two readings of a clock that has run for long."""
+"""Relative rounding error of a time between two readings of a clock that has run for long."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Span(Figured):
         return Span(self.floor, self.expected, low, self.expected + root(over * over + more * more))
 
     def steeper(self, power: Count) -> Span:
-        """The interval of seconds that grow as a power of the work's: the ends over the expected, to that power."""
+        """The interval of seconds that grow as a power of this span's: the ratios of the ends, raised to that power."""
         low, high = ((np.asarray(end) / self.expected) ** power for end in self.interval)
         return Span(self.floor, self.expected, self.expected * low, self.expected * high)
 
@@ -76,7 +76,7 @@ class Span(Figured):
         return Span(self.floor, self.expected, self.expected * low, self.expected * high)
 
     def resting_on(self, floor: Count) -> Span:
-        """Replace the floor, by that of the work alone where the seconds include waits and host time.
+        """Replace the floor, for seconds that include waits and host time, by that of the work alone.
 
         The interval begins at the new floor at the earliest. Where seconds summed step by step fall below it by a
         rounding error, the floor is lowered to the expected seconds.
@@ -87,8 +87,8 @@ class Span(Figured):
     def ordered(self) -> Span:
         """A difference of spans as a span of its own, with its ends in order: floor ≤ low ≤ expected ≤ high.
 
-        Each end of a difference assumes that everything is as fast as that end says. The part of one time that another
-        does not hide is not least when everything is fastest, since slower work hides more.
+        Each end of a difference assumes that everything is as fast as that end says. But the part of a time that other
+        work does not hide is not shortest where everything is fastest, since slower work hides more.
         """
         low, high = least(self.low, self.expected), most(self.high, self.expected)
         return Span(least(self.floor, low), self.expected, low, high)
@@ -119,9 +119,9 @@ class Span(Figured):
 
 @dataclass(frozen=True)
 class Expected(Span):
-    """A span of which only the expected seconds are worked out; its other ends are the same number.
+    """A span of which only the expected seconds are computed; its other ends are the same number.
 
-    Of all that is made with one, too, only the expected seconds are worked out: a search asks for no others.
+    Spans computed from it are such spans too. A search uses them, since it needs no others.
     """
 
     def mapped(self, each: Callable[[Count], Count]) -> Span:
@@ -146,7 +146,7 @@ def exactly(seconds: Count) -> Span:
 
 
 def end_by_end(spans: Sequence[Span], each: Callable[[Sequence[Count]], Count]) -> Span:
-    """One span of several, end by end."""
+    """Combine several spans into one, end by end."""
     if any(isinstance(span, Expected) for span in spans):
         return expected_alone(each([span.expected for span in spans]))
     return Span(*map(each, zip(*(span.ends() for span in spans), strict=True)))

@@ -41,7 +41,7 @@ UNLIMITED = 1e30
 
 @dataclass(frozen=True)
 class MemoryTraffic(Figured):
-    """Bytes that a step reads and writes in one of a chip's memories, and their seconds at its full bandwidth."""
+    """Bytes that a step reads and writes in one of a chip's memories, and their time at its full bandwidth."""
 
     FIGURES: ClassVar[Units] = {"name": "", "bandwidth": "B/s", "bytes": "B", "seconds": "s"}
 
@@ -57,7 +57,10 @@ class MemoryTraffic(Figured):
 
 @dataclass(frozen=True)
 class OpTime(Figured):
-    """One op in all layers that have it, in seconds. `kind`: the op's, or `quantise` for the pass before it."""
+    """The time of one op in all layers that have it, in seconds.
+
+    `kind`: the op's, or `quantise` for the pass before it.
+    """
 
     FIGURES: ClassVar[Units] = {
         "name": "", "kind": "", "block": "", "layers": "", "time": "s", "joules": "J", "bound": "", "grade": "",
@@ -131,8 +134,8 @@ class OpTime(Figured):
         """What limits the op: `latency`, `compute`, `memory` or `network`.
 
         `latency` where launches are more than half of the expected time, else the longest of arithmetic, the bytes that
-        the traffic counts, and the bytes between chips. An addition at 0.5 FLOP/B is thus bound by memory, though its
-        floor, which counts no activations, is all arithmetic.
+        the traffic counts, and the bytes between chips. So an addition at 0.5 FLOP/B is bound by memory, although its
+        floor, which counts no activations, is arithmetic alone.
         """
         memory = most(self.each.memory, self.carried)
         return bound(self.each.compute, memory, self.each.fixed, self.each.expected, self.each.network)
@@ -154,7 +157,7 @@ _BOUNDS = np.array(["compute", "memory", "network", "latency"])
 
 
 STEP_BILLED: Units = {name: unit for name, unit in Spent.BILLED.items() if name[-5:] not in ("input", "utput")}
-"""Figures of what a step spends, without those per input and output token: a step belongs to no single request."""
+"""Cost figures of a step, without those per input and output token: a step belongs to no single request."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -340,7 +343,7 @@ class Estimate(Spent, Deployed):
 
     @cached_property
     def spending(self) -> Spending:
-        """What the step spends, per new token; replicas without sequences idle."""
+        """The cost of the step, per new token; replicas without sequences idle."""
         layout = self.asked.layout
         ranks = least(self.batch, layout.dp) * ranks_of(self.asked)
         costs = shared(self.asked, layout.chips, self.time, Busy(), busy_of(self.total).times(ranks))
@@ -394,8 +397,11 @@ class Estimate(Spent, Deployed):
         return Cost(1, self.time, tariff(self.chip, self.asked.bill), busy=busy_of(self.total)).working_joules
 
     def _with_joules(self, times: Sequence[OpTime]) -> tuple[OpTime, ...]:
-        """Ops with their parts of the step's joules, by what each would draw on a board without a limit, so that the
-        parts add up to `chip_joules`. Where watts are given, or the chip's are not known by unit, by their time."""
+        """Ops with their parts of the step's joules, which add up to `chip_joules`.
+
+        The parts are in proportion to what each op would draw on a board without a limit; where watts are given, or are
+        not known by unit, in proportion to its time.
+        """
         whole, draw = self.chip_joules, tariff(self.chip, self.asked.bill).draw
         if whole is None:
             return tuple(times)

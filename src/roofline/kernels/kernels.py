@@ -139,11 +139,23 @@ def _experts(op: o.ExpertMatMul, target: Target) -> Seconds:
         entering, op.m, op.touched, op.hidden, op.inner, float(op.gated), path.activation, weight,
         target.roof(path.compute), constants.record, remote=remote, passed=float(op.phase != "weight"),
     )  # fmt: skip
-    filled = padding_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
+    filled = filling_of(op, target) / (constants.record.compute * target.chip.peak(path.compute))
     return (whole * path.slower + waits_of(op, target)) * share_of(op) + filled, constants.of_sort(remote > 0)
 
 
 def padding_of(op: o.ExpertMatMul, target: Target) -> Count:
+    """FLOPs of the rows that a grouped product computes without a token.
+
+    2·k·n for each row of the touched experts' whole tiles beyond the m that have one, and what `filling_of` adds.
+    """
+    record = target.constants(target.path(op).dtype, "experts").record
+    touched = most(op.touched, 1.0)
+    rows, _ = law.tile_rows(op.m / touched, record.height, record.stage, 0.0)
+    beyond = where(op.m > 0, 2 * most(touched * rows - op.m, 0.0) * op.k * op.n, 0.0)
+    return beyond + filling_of(op, target)
+
+
+def filling_of(op: o.ExpertMatMul, target: Target) -> Count:
     """FLOPs of the rows that the engine's kernel computes for every expert that the rank holds, without a token.
 
     2·k·n for each row of `fills` and each expert; 0 for a product without tokens.

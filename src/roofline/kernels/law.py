@@ -429,7 +429,7 @@ def experts_seconds(
     passes = passed * passes
     again = resident(cycle + passes, chip, 1.0, 1.12)
     per = rows / touched
-    tiles, height = expert_tiles(per, c.tile, even), tile_rows(per, c.height, c.stage, even)
+    tiles, (_, height) = expert_tiles(per, c.tile, even), tile_rows(per, c.height, c.stage, even)
     work: Number = 0.0
     for n, k in (((1 + gated) * inner, hidden), (hidden, inner)):
         blocks = touched * tiles * ceil(n / c.tile)
@@ -451,17 +451,20 @@ def expert_tiles(per: Number, tile: Number, even: Number) -> Number:
     return where(even > 0, padded(per, tile) / tile, spread)
 
 
-def tile_rows(per: Number, height: Number, stage: Number, even: Number) -> Number:
-    """Padded rows of one expert that has `per` rows on average: min over tile heights h of (h + stage)·tiles.
+def tile_rows(per: Number, height: Number, stage: Number, even: Number) -> tuple[Number, Number]:
+    """Rows of whole tiles that one expert with `per` rows on average takes, and the time of these tiles, in rows.
 
-    Loading a tile of weights into the tensor cores takes as long as `stage` rows, so kernels have tiles of several
-    heights and choose by the number of rows. With stage 0 there is one tile height, `height`.
+    Loading a tile of weights into the tensor cores takes as long as `stage` rows. So kernels have tiles of several
+    heights h and choose the one whose time is least: (h + stage)·tiles. With stage 0 there is one tile height,
+    `height`.
     """
-    rows = [(h * height + stage) * expert_tiles(per, h * height, even) for h in CHOSEN]
-    best = rows[0]
-    for other in rows[1:]:
-        best = where(stage > 0, least(best, other), best)
-    return best
+    tiles = expert_tiles(per, height, even)
+    rows, time = height * tiles, (height + stage) * tiles
+    for h in CHOSEN[1:]:
+        tiles = expert_tiles(per, h * height, even)
+        taken = where(stage > 0, (h * height + stage) * tiles, np.inf)
+        rows, time = where(taken < time, h * height * tiles, rows), least(taken, time)
+    return rows, time
 
 
 def scan(

@@ -1,12 +1,12 @@
 """Energy roofline of a chip: the power of its board while its units work, and while they wait.
 
-    J = idle·t + awake·t_steps + Σ watts·t over compute, memory, link, scaled and tiles, at most TDP·t
+    J = idle·t + awake·t_steps + Σ watts·t over compute, memory, link, padding and tiles, at most TDP·t
 
 where t_steps is the time with a step under way, including gaps between kernels, during which clocks stay up. t_compute,
 t_memory and t_link are the seconds that the work takes each unit at its peak, so compute·t_compute is the energy of the
-FLOPs, and so on. Two kinds of arithmetic draw more: fp8 products with a scale for each block (`scaled`), and
-attention's whole tiles of query rows, few of which are real while tokens are decoded (`tiles`). The watts are shares of
-the TDP by generation (sources in `power.toml`).
+FLOPs, and so on. Kernels also compute whole tiles where few rows are real, which happens while tokens are decoded:
+grouped products fill tiles of every expert's rows (`padding`), and attention fills tiles of query rows (`tiles`). The
+watts are shares of the TDP by generation (sources in `power.toml`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ IDLE_SHARE = 0.12
 """Idle power relative to TDP where it is not known: an assumption."""
 
 
-UNITS = ("compute", "memory", "link", "scaled", "tiles")
+UNITS = ("compute", "memory", "link", "padding", "tiles")
 """What draws power by its work."""
-CORES = ("compute", "scaled", "tiles")
+CORES = ("compute", "padding", "tiles")
 """Those on the cores' clock; memory and links have clocks of their own."""
 DRAM = {"HBM": 6.0e-12, "GDDR": 7.25e-12}
 """Joules a bit of memory devices by kind, HBM2E and GDDR6X: Micron, Ultra-bandwidth solutions (2020)."""
@@ -42,15 +42,15 @@ SLOWEST = 0.2
 class Busy:
     """Busy seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays.
 
-    `scaled`, `tiles`: of products with a scale for each block, a part of `compute`, and of attention's whole tiles of
-    query rows, both at the peak of the arithmetic.
+    `padding`, `tiles`: of rows without a token in grouped products, and of attention's whole tiles of query rows, both
+    at the peak of the arithmetic. Neither is a part of `compute`.
     """
 
     running: Count = 0.0
     compute: Count = 0.0
     memory: Count = 0.0
     link: Count = 0.0
-    scaled: Count = 0.0
+    padding: Count = 0.0
     tiles: Count = 0.0
 
     def __add__(self, other: Busy) -> Busy:
@@ -63,7 +63,7 @@ class Busy:
 
 @dataclass(frozen=True)
 class Draw(Figured):
-    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory`, `link`, `scaled` and
+    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory`, `link`, `padding` and
     `tiles`, added by each unit at its peak; capped at `most`. `low` and `high`: factors that hold 80 % of boards.
     """
 
@@ -77,7 +77,7 @@ class Draw(Figured):
     compute: float
     memory: float
     link: float
-    scaled: float
+    padding: float
     tiles: float
     most: float
     low: float
@@ -143,8 +143,8 @@ def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
     At full clock it draws P watts, at most the TDP, of which Q for idling, memory devices and links. What moves their
     bytes on the chip has the cores' voltage. Dynamic power is ∝ f·V² and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a
     share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀ to a V100). Where P is above the cap the clock
-    falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time, t_compute/(t_compute + t_memory), takes 1/s as
-    long. What draws too much at the lowest clock too waits for its watts: P(s)·t/cap.
+    falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time, t_compute/(t_compute + t_memory) with padded rows
+    in t_compute, takes 1/s as long. Work that draws too much even at the lowest clock waits for its watts: P(s)·t/cap.
     """
     draw, cap = draw_of(chip), chip.cap
     if draw is None or cap is None or chip.tdp is None:
@@ -156,7 +156,8 @@ def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
     core = draw.awake + (work + (draw.memory - devices) * busy.memory) / time
     core = most(least(rest + core, chip.tdp) - rest, TINY)
     share = most(least((cap - rest) / core, 1.0), SLOWEST**3) ** (1 / 3)
-    cores = busy.compute / most(busy.compute + busy.memory, TINY)
+    arithmetic = busy.compute + busy.padding
+    cores = arithmetic / most(arithmetic + busy.memory, TINY)
     longer = seconds * (1 + cores * (1 / share - 1))
     return most(longer, seconds * (rest + core * share**3) / cap)
 

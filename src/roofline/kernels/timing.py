@@ -52,10 +52,10 @@ class Timing:
 
     `error`: deviations from `expected` that hold 80 % of measurements. `grade`: A fitted on this chip, B on its
     generation, C on others. `launches`: kernels launched, 0 if the op has no work or is fused into another kernel.
-    `more_compute`, `more_memory`: seconds for which the units draw power beyond these: rows that kernels pad, products
-    on slower instructions, and bytes of activations where each elementary step is a kernel of its own. Seconds at peak
-    whose watts differ: `scaled`, of fp8 products with a scale for each block, and `tiles`, of attention's whole tiles
-    of query rows, where few rows are real.
+    `more_compute`, `more_memory`: seconds for which the units draw power beyond these: products on slower instructions,
+    and bytes of activations where each elementary step is a kernel of its own. Seconds at peak whose watts differ:
+    `padding`, of rows without a token in grouped products, and `tiles`, of attention's whole tiles of query rows, where
+    few rows are real.
     """
 
     compute: Count
@@ -68,7 +68,7 @@ class Timing:
     launches: Count = 1
     more_compute: Count = 0.0
     more_memory: Count = 0.0
-    scaled: Count = 0.0
+    padding: Count = 0.0
     tiles: Count = 0.0
 
     @property
@@ -96,7 +96,7 @@ SUMMED = (
     "launches",
     "more_compute",
     "more_memory",
-    "scaled",
+    "padding",
     "tiles",
 )
 """Fields of a timing that are added up over ops; its error is combined separately."""
@@ -223,11 +223,11 @@ def _from_one(op: o.Op, target: Target) -> Timing:
     if isinstance(op, o.Lookup) and op.hashed and target.engine.hosted(target.chip):
         expected = most(expected, UNFUSED.bytes(op, target.precision).weights / (target.chip.host or HOST_LINK))
     more_compute, more_memory = _beyond(op, target, compute, memory)
-    blocks = isinstance(op, (o.MatMul, o.ExpertMatMul)) and target.path(op).dtype == "fp8_block"
-    scaled = compute + more_compute if blocks else 0.0
+    grouped = isinstance(op, o.ExpertMatMul)
+    padding = padding_of(op, target) / target.chip.peak(matrix_format(op, target)) if grouped else 0.0
     tiles = tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0
     if target.chip.cap is not None:
-        busy = Busy(expected, compute + more_compute, memory + more_memory, 0.0, scaled, tiles)
+        busy = Busy(expected, compute + more_compute, memory + more_memory, 0.0, padding, tiles)
         expected = under_cap(target.chip, expected, busy)
     fixed = 0.0 if rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
@@ -238,15 +238,13 @@ def _from_one(op: o.Op, target: Target) -> Timing:
         error = error.of_a_part(share_of(op))
     return Timing(
         compute, memory, expected, error, fixed, grade, launches=launches, more_compute=more_compute,
-        more_memory=more_memory, scaled=scaled, tiles=tiles,
+        more_memory=more_memory, padding=padding, tiles=tiles,
     )  # fmt: skip
 
 
 def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Count, Count]:
     """Seconds for which the units draw power beyond the least: arithmetic, memory."""
     engine = target.engine
-    if isinstance(op, o.ExpertMatMul) and engine.fills and engine.deep_gemm:
-        return padding_of(op, target) / target.chip.peak(matrix_format(op, target)), 0.0
     if not engine.unfused:
         return 0.0, 0.0
     if is_matrix(op):

@@ -1,7 +1,7 @@
-"""Speculative decoding on a server: what drafts tokens, what drafting costs, and in how many steps an answer is done.
+"""Speculative decoding on a server: what drafts tokens, what drafting costs, and how many steps an answer takes.
 
-A decode step verifies `length` drafts of each sequence and yields one token more than it accepts, with P(A ≥ k) = a^k
-up to `length` (arXiv:2211.17192). An answer is done in the step in which the sum of these yields reaches its tokens.
+A decode step verifies `length` drafts of each sequence. It accepts A of them, with P(A ≥ k) = a^k up to `length`, and
+yields A + 1 tokens (arXiv:2211.17192). An answer ends in the step in which the sum of these yields reaches its length.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from roofline.work.step import Queries, decode
 from roofline.work.step import replace as replaced
 
 SUMMED = 4096
-"""Tokens up to which the distribution of the number of steps is computed exactly; beyond, its limit is used."""
+"""Answer length, in tokens, up to which the distribution of the number of steps is exact; beyond, its limit is used."""
 QUANTILES = 512
-"""Numbers of steps that represent those of all answers."""
+"""Size of the sample of step numbers that represents all answers."""
 
 
 @dataclass(frozen=True)
 class Drafting:
-    """A server with speculative decoding; `asked` is the setup of the model that verifies.
+    """A server with speculative decoding. `asked`: the setup of the model that verifies.
 
-    Before a decode step, the draft proposes each token by a decode step of its own. It computes a prompt when the model
-    does.
+    Before a decode step, the draft model proposes each token in a decode step of its own. It computes a prompt when the
+    verifying model does.
     """
 
     asked: Setup
@@ -50,7 +50,7 @@ class Drafting:
 
     @property
     def chances(self) -> tuple[float, int]:
-        """The acceptance and the length, on which the distribution of the number of steps depends."""
+        """The acceptance and the length, which determine the distribution of the number of steps."""
         return self.speculation.acceptance, self.speculation.length
 
     @cached_property
@@ -60,7 +60,7 @@ class Drafting:
 
     # -- time ------------------------------------------------------------------------------------------------------
     def proposed(self, decodes: Count, context: Count) -> Span:
-        """Seconds in which all drafts of a step are proposed for `decodes` sequences."""
+        """Seconds to propose all drafts of a step for `decodes` sequences."""
         if self.plan is None:
             seconds = self.asked.engine.looks_up(decodes, context)
             return Span(0.0, seconds, seconds, seconds)
@@ -86,7 +86,7 @@ class Drafting:
         return expected_steps(self.speculation, tokens)
 
     def varied(self, tokens: Count) -> Count:
-        """Squared coefficient of variation of the number of steps that yield `tokens` tokens: σ²/μn in the limit."""
+        """Squared coefficient of variation of the number of steps that yield `tokens` tokens; σ²/μn in the limit."""
         mean, square = _moments(self.speculation)
         return (square - mean * mean) / mean / np.maximum(tokens, 1)
 
@@ -117,7 +117,7 @@ class Drafting:
 def memory_with(asked: Setup, drafting: Drafting | None, sequences: Count, tokens: Count, new: Count = 0) -> Memory:
     """Memory of the fullest rank with these sequences of `tokens` tokens, by the engine's rule, drafting included.
 
-    The draft's weights and cache take part of the memory, and proposed tokens take cache of the model too. `new`: new
+    The draft's weights and cache take part of the memory, and proposed tokens also take the model's cache. `new`: new
     tokens of a step that is larger than the engine's.
     """
     if drafting is None:
@@ -153,11 +153,11 @@ MOST_IN_FLIGHT = 2**20
 
 
 def places_of(asked: Setup, drafting: Drafting | None, tokens: Count, whole: Count) -> Count:
-    """Most requests of a group of ranks that run at once: those that the engine runs and the memory holds.
+    """Most requests of a group of ranks that run at once, by the engine's limit and by memory.
 
-    As many run as memory holds with `tokens` of each, the mean over those that run (`ServedLoad.kept_by`). An engine
-    that does not reserve room starts a request as soon as memory holds its prompt. `whole`: requests that memory holds
-    to their last token; where that is not even one, the number ignores the memory limit.
+    Memory has to hold `tokens` tokens of each, the mean over running requests (`ServedLoad.kept_by`). An engine that
+    does not reserve room starts a request as soon as memory holds its prompt. `whole`: requests that memory holds to
+    their last token; where that is not even one, the memory limit is ignored.
     """
     groups, width = asked.layout.pp, 1 if drafting is None else drafting.width
     running = least(MOST_IN_FLIGHT, running_at_once(asked.engine, groups, width))
@@ -174,10 +174,10 @@ def yields(speculation: Speculation) -> Array:
 
 
 def expected_steps(speculation: Speculation, tokens: Count) -> Count:
-    """Mean number of steps that yield `tokens` tokens: m(n) = 1 + Σ q_k·m(n − k), 0 for none.
+    """Mean number of steps that yield `tokens` tokens: m(n) = 1 + Σ q_k·m(n − k), and m(n) = 0 for n ≤ 0.
 
-    Beyond `SUMMED` tokens n/μ + E[X² − X]/2μ², off by less than a step (the renewal theorem; Feller, An Introduction to
-    Probability Theory and Its Applications, vol. 1, XIII).
+    Beyond `SUMMED` tokens it is n/μ + E[X² − X]/2μ², with an error below one step (renewal theorem; Feller, An
+    Introduction to Probability Theory and Its Applications, vol. 1, XIII).
     """
     each = _mean_steps(speculation.acceptance, speculation.length)
     if speculation.acceptance == 1:
@@ -207,7 +207,7 @@ def _mean_steps(acceptance: float, length: int) -> Array:
 
 @cache
 def step_quantiles(acceptance: float, length: int, tokens: int) -> Array:
-    """Numbers of steps of `QUANTILES` equally likely answers of `tokens` tokens, in order.
+    """Numbers of steps of `QUANTILES` equally likely answers of `tokens` tokens, sorted.
 
     Beyond `SUMMED` tokens the distribution is normal, with variance σ²·n/μ³.
     """

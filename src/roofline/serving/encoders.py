@@ -1,8 +1,8 @@
 """An encoder pool before a server: images and sound are encoded on chips of their own, and the embeddings are sent on.
 
-Encoder, prefill and decode replicas apart are EPD (arXiv:2501.05460); vLLM and SGLang serve so, SGLang with
-`--encoder-only` and `--language-only`. Requests are dealt out to the replicas in turn. A replica encodes those of one
-request at a time, all its images together, and sends the embeddings when they are complete. The server behind has no
+Separate encoder, prefill and decode replicas are called EPD (arXiv:2501.05460); vLLM and SGLang support it, SGLang with
+`--encoder-only` and `--language-only`. Requests are dealt out to the replicas in turn. A replica encodes one request at
+a time, all its images together, and sends the embeddings when they are complete. The server behind the pool has no
 towers; it sees a request when its embeddings have arrived.
 """
 
@@ -40,7 +40,7 @@ from roofline.work.step import Step, decode, images_beside
 from roofline.work.step import replace as changed
 
 HALVINGS = 48
-"""Halvings of an interval, to the last digit of a double."""
+"""Bisection steps that reach the last digit of a double."""
 
 
 class Behind(Protocol):
@@ -51,7 +51,7 @@ class Behind(Protocol):
         """Requests answered per second."""
 
     def after(self, pool: EncoderPool, load: Load) -> Self:
-        """The answer of the server behind the pool, under a load of both."""
+        """This answer with an encoder pool before the server, under the load of both."""
 
 
 Answer = TypeVar("Answer", bound=Behind)
@@ -76,10 +76,10 @@ class EncoderPool(Figured):
     wait: Count
     rate: Count
     behind: Count = inf
-    """Requests of a closed loop that are behind the pool; the others are in it, so that its queue varies as they do."""
+    """Requests of a closed loop that are behind the pool; the others are in it, so its queue varies as they do."""
 
     def leaves(self, name: str, unit: str) -> Iterator[Leaf]:
-        """Its numbers as columns, such as `encoder_wait`."""
+        """The pool's figures as columns, such as `encoder_wait`."""
         for part, own in self.FIGURES.items():
             if part not in ("deployment", "engine", "memory"):
                 yield from leaves_of(f"{name}_{part}", self.figure(part), own)
@@ -101,7 +101,7 @@ class EncoderPool(Figured):
 
     @property
     def encode(self) -> Span:
-        """Seconds in which a replica encodes what one request has."""
+        """Seconds to encode the images and sound of one request on a replica."""
         return self.front.seconds
 
     @property
@@ -111,7 +111,7 @@ class EncoderPool(Figured):
 
     @property
     def transfer(self) -> Span:
-        """Seconds in which the embeddings of a request are sent."""
+        """Seconds to send the embeddings of a request."""
         return self.front.transfer
 
     @property
@@ -121,17 +121,17 @@ class EncoderPool(Figured):
 
     @property
     def utilisation(self) -> Count:
-        """Requests per second over those that the pool can take."""
+        """Requests per second as a share of those that the pool can take."""
         return self.rate / self.front.fastest
 
     @property
     def seconds(self) -> Span:
-        """Seconds from a request's arrival at the pool to that of its embeddings at the server."""
+        """Seconds from a request's arrival at the pool to the arrival of its embeddings at the server."""
         return self.encode.times(1 + self.wait / self.encode.expected) + self.transfer
 
     @property
     def in_flight(self) -> Count:
-        """Mean number of requests that wait, are encoded or are sent."""
+        """Mean number of requests that wait, are being encoded or are being sent."""
         return self.rate * self.seconds.expected
 
     @property
@@ -154,7 +154,7 @@ class EncoderPool(Figured):
     def delayed(self, behind: Percentiles) -> Percentiles:
         """The percentiles of TTFT and latency with this pool before the server.
 
-        Deviations from the means of the two are added as those of independent times, in squares.
+        The times in the pool and behind it are taken to be independent: squares of deviations from the means add up.
         """
         first, whole = (self._tail(tail) for tail in (behind.ttft, behind.latency))
         low, high = (
@@ -184,9 +184,9 @@ class EncoderPool(Figured):
 
 @dataclass(frozen=True)
 class Encoders:
-    """`number` replicas of one layout that encode what every request has beside its text.
+    """`number` replicas of one layout that encode the images and sound of every request.
 
-    `transfer`: seconds in which the embeddings of a request, `embeddings` bytes, are sent to the server.
+    `transfer`: seconds to send the embeddings of a request, `embeddings` bytes, to the server.
     """
 
     asked: Setup
@@ -197,22 +197,22 @@ class Encoders:
 
     @cached_property
     def step(self) -> Step:
-        """The step that encodes what one request has."""
+        """The step that encodes the images and sound of one request."""
         return changed(decode(1, 1), beside=images_beside(self.images, 1))
 
     @cached_property
     def seconds(self) -> Span:
-        """Seconds of that step, with the host's."""
+        """Seconds of that step, host time included."""
         return launched(self.asked.plan, self.step, self.asked.engine.host(1))
 
     @property
     def groups(self) -> Count:
-        """Ranks that encode side by side."""
+        """Number of groups that encode independently of each other."""
         return self.number * self.asked.layout.dp
 
     @property
     def slowest(self) -> Count:
-        """Seconds between two requests of a group at least: encoding one, or sending its embeddings."""
+        """Least seconds between two requests of a group: to encode one, or to send its embeddings."""
         return most(self.seconds.expected, self.transfer.expected)
 
     @property
@@ -223,8 +223,8 @@ class Encoders:
     def at(self, rate: Count, others: Count = 1.0) -> EncoderPool:
         """The pool at a rate of requests, where a request meets a share `others` of the average load.
 
-        A queue with service of the same length each time, ρ·s/(2(1 − ρ)), for gaps as even as requests dealt out in
-        turn leave them. Two such in a row wait as long as the slower one alone (Friedman 1965), here the link.
+        The wait is that of a queue with constant service, ρ·s/(2(1 − ρ)), corrected for the more even gaps of requests
+        that are dealt out in turn. Two such queues in a row wait as long as the slower one alone (Friedman 1965).
         """
         load = np.minimum(rate * others / self.fastest, NEARLY)
         wait = regularity(load, 1 / np.asarray(self.groups)) * load * self.slowest / (2 * (1 - load))
@@ -251,7 +251,7 @@ class Encoders:
         return served(replace(load, concurrency=number if number.shape else int(number))).after(pool, load)
 
     def _shared(self, rate_with: Callable[[Count], Count], everyone: Array) -> tuple[Array, Array]:
-        """How many of a closed loop's requests are behind the pool, and requests per second; `rate_with` so many.
+        """How many requests of a closed loop are behind the pool, and the rate; `rate_with`: the rate with so many.
 
         With M of N requests behind, of which the server answers X(M) a second, N = M + X·T(X), where T is the time in
         the pool. X is linear between whole M.
@@ -281,16 +281,16 @@ class Encoders:
 
 
 def _plain(value: Count) -> Count:
-    """A number, where it is an array without axes."""
+    """An array without axes as a number; anything else as it is."""
     return value if np.ndim(value) else float(value)
 
 
 def encoders_of(
     model: Model, where: Where, images: Images | None, encoders: EncoderReplicas | None, bill: Bill | None
 ) -> tuple[Model, Encoders | None]:
-    """What the replicas of a server hold of the model, and the encoder pool before them; None where none is asked for.
+    """The part of the model that a server's replicas hold, and the encoder pool before them, None without one.
 
-    Behind a pool they hold the language model alone.
+    Behind a pool the replicas hold the language model alone.
 
     Raises InputError for a pool without images or sound, for a model without towers, and for unknown networks.
     """
@@ -314,10 +314,9 @@ def encoders_of(
 
 @dataclass(eq=False)
 class EncoderQueue:
-    """The encoder pool of a simulation: when each group is free, and what its requests waited.
+    """The encoder pool of a simulation: when each group is free, and how long its requests waited.
 
-    `free`: seconds at which each group may begin to encode; `sending`: at which its link is free. `turn`: requests so
-    far.
+    `free`: seconds at which each group may begin to encode. `sending`: when its link is free. `turn`: requests so far.
     """
 
     SAVED: ClassVar[tuple[str, ...]] = ("free", "sending", "turn", "waited")
@@ -335,11 +334,11 @@ class EncoderQueue:
 
     @property
     def behaviour(self) -> tuple[float, ...]:
-        """What determines its times, for the digest of a simulation."""
+        """What determines the pool's times, for the digest of a simulation."""
         return len(self.free), self.encode_s, self.transfer_s
 
     def take(self, time: float) -> float:
-        """When the embeddings of a request that comes at a time have arrived at the server."""
+        """When the embeddings of a request that arrives at `time` have arrived at the server."""
         group = self.turn % len(self.free)
         self.turn += 1
         encoded = max(self.free[group], time) + self.encode_s
@@ -349,5 +348,5 @@ class EncoderQueue:
         return self.sending[group]
 
     def answer(self, rate: float) -> EncoderPool:
-        """The pool's figures, at the requests per second that were answered."""
+        """The pool's figures at the rate at which requests were answered."""
         return EncoderPool(self.front, self.waited / max(1, self.turn), rate)

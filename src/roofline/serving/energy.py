@@ -19,6 +19,7 @@ from roofline.inference.cost.cost import Cost, Spending, tariff
 from roofline.inference.settings import Setup
 from roofline.kernels.power import Busy
 from roofline.serving.drafting import Drafting
+from roofline.serving.requests import encoded_beside
 from roofline.work.step import Queries, decode, replace
 
 HALF = 0.5 - 1e-6
@@ -47,7 +48,8 @@ def server_spending(
     Each phase takes the time of its kernels; time between kernels counts as decoding, which has most of the steps. A
     group decodes b = rate·(output − 1)·tpot requests at once, in 1 / tpot steps per second at the mean context. A
     prompt takes the difference between a step with it and one without, or a step of its own where the engine does not
-    mix phases. With `drafting` there are fewer steps, which verify drafts, and the drafts are proposed before each.
+    mix phases, and the work of encoding its images. With `drafting` there are fewer steps, which verify drafts, and the
+    drafts are proposed before each.
     """
     layout, plan = asked.layout, asked.plan
     chips, groups = layout.chips * replicas, layout.dp * layout.pp * replicas
@@ -60,7 +62,7 @@ def server_spending(
     step = step_busy(plan, queries[1])
     mixed = step_busy(plan, *queries) + step.times(-1.0) if asked.engine.mixes else step_busy(plan, queries[0])
     ranks = groups * ranks_of(asked)
-    prompts = least_busy(mixed).times(each * ranks)
+    prompts = (least_busy(mixed) + encoded_busy(asked)).times(each * ranks)
     answers = step.times(each * steps / running * ranks)
     if drafting is not None:
         answers = verified_busy(asked, drafting, decodes, context).times(groups * each * steps / running)
@@ -69,6 +71,15 @@ def server_spending(
     answers = dataclass_replace(answers, running=most(answers.running, awake - prompts.running))
     costs = shared(asked, chips, 1.0, prompts, answers)
     return Spending(*costs, 1.0, load.rate * load.input, load.rate * load.output)
+
+
+def encoded_busy(asked: Setup) -> Busy:
+    """Work of the units of each chip that encodes the images and sound of one request."""
+    images = asked.seen
+    if images is None or not images.encoded:
+        return Busy()
+    seen, text = encoded_beside(asked.plan, images)
+    return least_busy(busy_of(seen) + busy_of(text).times(-1.0))
 
 
 def verified_busy(asked: Setup, drafting: Drafting, decodes: Count, context: Count) -> Busy:
@@ -94,11 +105,13 @@ class PhasePool:
 def pools_spending(first: PhasePool, then: PhasePool, load: SteadyLoad, drafting: Drafting | None = None) -> Spending:
     """What a prefill pool and a decode pool spend per second.
 
-    A batch of prompts is a step of its own. Every token of an answer takes part in a decode step, the first included,
-    since the decode pool computes a prompt's last token once more. With `drafting` there are fewer of these steps.
+    A batch of prompts is a step of its own, in which their images are encoded too. Every token of an answer takes part
+    in a decode step, the first included, since the decode pool computes a prompt's last token once more. With
+    `drafting` there are fewer of these steps.
     """
     new, context = load.input - load.cached, load.context
     batch = step_busy(first.asked.plan, Queries(load.cached, new, first.sequences))
+    batch = batch + encoded_busy(first.asked).times(first.sequences)
     if drafting is None:
         steps: Count = load.output
         step = step_busy(then.asked.plan, Queries(context, 1, then.sequences)).times(ranks_of(then.asked))

@@ -1,4 +1,4 @@
-"""Prefill and decode replicas: tables of their step times, and the split of chips between them that serves most."""
+"""Prefill and decode replicas: tables of their step times, and the best split of chips between them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from roofline.work.step import prefill
 SIZES, RUNNING = 10, 24
 """Numbers of prompts and of sequences at which steps are timed; between them times are nearly linear."""
 LOOKED_AT = 2**22
-"""Numbers that the search for the best split evaluates at once."""
+"""Most splits that the search for the best one evaluates at once."""
 
 
 def passage(load: Load, tandem: Tandem, number: Array) -> Passage:
-    """What a request goes through under a load of `number` requests, or of that many per second."""
+    """What a request goes through with `number` requests in flight, or at that many per second."""
     return tandem.at(number) if load.concurrency is None else tandem.always(number)
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """As many replicas as fit on `chips` if given, else `prefills` and `decodes` of them.
+    """Numbers of replicas: as many as fit on `chips` where those are given, else `prefills` and `decodes`.
 
     `most_chips`: chips of all replicas. `rooms`: chips of the machines for prefill and for decode.
     """
@@ -50,12 +50,12 @@ class Replicas:
 
 
 UNKNOWN_REPLICAS = Replicas(None, None, None, 0, (0, 0))
-"""Placeholder for numbers of replicas that no time depends on."""
+"""Placeholder for numbers of replicas, which step times do not depend on."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A prefill replica, a decode replica, the requests they answer, and how many there are of either.
+    """A prefill replica, a decode replica, the requests they answer, and the number of each kind of replica.
 
     The draft's cache of the prompts is assumed to cost nothing.
     """
@@ -137,12 +137,12 @@ class Pair:
 
     @property
     def of_prefills(self) -> Pair:
-        """The pair as far as the times of prefill batches depend on it."""
+        """The part of the pair that determines the times of prefill batches."""
         return self._timed(self.first)
 
     @property
     def of_decodes(self) -> Pair:
-        """The pair as far as the times of decode steps depend on it."""
+        """The part of the pair that determines the times of decode steps."""
         return self._timed(self.then)
 
     def _timed(self, asked: Setup) -> Pair:
@@ -162,9 +162,9 @@ class Pair:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of the batches of prefill replicas and of the steps of decode replicas, in a shape of the settings.
+    """Seconds of the batches of prefill replicas and of the steps of decode replicas, in the shape of the settings.
 
-    The first axis is that of the numbers of prompts and of sequences that are timed.
+    The first axis holds the numbers of prompts, or of sequences, that are timed.
     """
 
     pair: Pair
@@ -208,10 +208,10 @@ known_timings = remembered(64)(Timings)
 
 @dataclass(frozen=True)
 class Settled:
-    """The number of replicas of either kind and what a request goes through; arrays with one axis, of all settings.
+    """The numbers of replicas and what a request goes through; arrays with one axis, that of all settings.
 
-    `step_floor`: speed of light of a decode step with the number of sequences that run, linear between those timed.
-    `follows`: whether the prefill pool is followed; else its waits and its rate are the formula's.
+    `step_floor`: speed of light of a decode step with the number of sequences that run, interpolated linearly.
+    `follows`: whether the prefill pool is followed; else its waits and its rate come from the formula.
     """
 
     prefills: Array
@@ -223,7 +223,7 @@ class Settled:
 
 
 def settled_pools(pair: Pair, load: Load) -> Settled:
-    """The replicas that serve most at a concurrency (on the fewest chips among equals) or answer soonest at a rate.
+    """The replicas that serve most at a concurrency (among equals on the fewest chips) or answer soonest at a rate.
 
     Raises InputError for a rate beyond what they can take.
     """
@@ -269,7 +269,7 @@ class Columns:
         return self._timings(self.pair.of_decodes).decoded
 
     def _timings(self, pair: Pair) -> Timings:
-        """Step times of one kind of replica: of one element where only the load or numbers of replicas are arrays."""
+        """Step times of one kind of replica; a single element where only the load or replica numbers are arrays."""
         return known_timings(pair, self.shape if any(np.shape(v) for v in pair.sizes.values()) else ())
 
     @cached_property
@@ -373,7 +373,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class TimedPools:
-    """Pools whose step times are known: those of the element at `place` of a table."""
+    """Pools whose step times are known: the element at `place` of a table."""
 
     columns: Columns
     place: int

@@ -1,8 +1,8 @@
 """Disaggregated serving: some replicas only prefill, others only decode, and the KV cache is sent between them.
 
 Prompts wait for a prefill replica, run in batches of at most the engine's chunk, and wait for a place in a decode
-replica. `tandem.py` models both queues, `transfer.py` the transfer. The first decode step yields the first token, as in
-vLLM, where the decode replica computes a prompt's last token once more.
+replica. `disaggregated_queue.py` models both queues, `transfer.py` the transfer. The first decode step yields the first
+token, as in vLLM, where the decode replica computes a prompt's last token once more.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from roofline.serving.transfer import moved_bytes, networks
 from roofline.work.step import prefill
 
 POOL_NUMBERS = tuple(name for name in group_settings(PoolSizes) if name not in group_settings(PrefillReplicas))
-"""Settings that determine the number of replicas of either kind."""
+"""Settings that determine the number of replicas of each kind."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -227,9 +227,10 @@ def pools_serving(
     """Replicas that prefill and replicas that decode, in steady state; times in seconds, rates per second.
 
     `where` gives the layout, machine and engine of the decode replicas. The requests are those of all replicas
-    together, which take turns. Prefill replicas have the prefix cache; the cached part is sent to the decode replica
-    all the same. With a number of chips, the split is chosen that serves most at a concurrency, or answers soonest at a
-    rate. `speculation`: decode steps verify drafts. `settled`: what requests go through in these pools, where known.
+    together, which take turns. Prefill replicas have the prefix cache; the cached part of a prompt is sent to the
+    decode replica too. Given a number of chips, the split is chosen that serves most at a concurrency, or answers
+    soonest at a rate. `speculation`: decode steps verify drafts. `settled`: what requests go through in these pools,
+    where that is known already.
     Raises InputError for settings that are not understood, too few chips for a replica of each kind, lengths beyond the
     model's context, and a rate beyond what both pools can take. Where memory holds not even one request, `fits` is
     false and times ignore the memory limit.
@@ -311,14 +312,15 @@ def _prefill_server(pair: Pair, load: Load) -> Server:
 def _rate_with_users(
     pair: Pair, load: Load, prefills: Count, rate: Count, most_rate: Count, after: Count, follows: bool
 ) -> Count:
-    """Requests per second with users, of which the prefill pool takes no more than with as many of them as are there.
+    """Requests per second of a closed loop, bounded by what the prefill pool takes with the users that are in it.
 
-    Those are all but the rate times `after`, the seconds from the end of the prefill to the last token. The number
-    varies, and what a server takes grows ever more slowly with its users, so that their mean is the most by Jensen's
-    inequality. The rate at which both agree is that of a secant. It bounds prompts that share no step with another: of
-    those that do, few users get more than the server's formula says. Of a pool that is followed and where most users
-    are, it is the rate itself, as of a flow-equivalent server (Chandy, Herzog and Woo 1975). `rate`: without this
-    bound; `most_rate`: what a replica takes with any number of users.
+    In the mean the pool has all users but rate · `after`, where `after` is the seconds from the end of the prefill to
+    the last token. Their number varies, and the throughput of a server is concave in its users, so by Jensen's
+    inequality the throughput at the mean number is an upper bound. The rate at which both agree is found by the secant
+    method. The bound holds for prompts that share no step with another; where they do share steps, a few users get more
+    than the server's formula says. For a pool that is followed and holds most users, the bound is the rate itself, as
+    for a flow-equivalent server (Chandy, Herzog and Woo 1975). `rate`: the rate without this bound. `most_rate`: what a
+    replica takes with any number of users.
     """
     server, users = _prefill_server(pair, load), np.asarray(load.concurrency)
     if follows:
@@ -343,7 +345,7 @@ def _rate_with_users(
 
 
 def _followed_rate(server: Server, users: Array, prefills: Count, rate: Count, after: Count) -> Count:
-    """The rate at which a followed prefill replica with its share of the users has that throughput, by a secant."""
+    """The rate at which a followed prefill replica, with its share of the users, has that throughput: secant method."""
 
     def taken(rate: Count) -> Count:
         return prefills * server.followed_rate(most(users - rate * after, 1e-9) / prefills)
@@ -357,9 +359,12 @@ def _followed_rate(server: Server, users: Array, prefills: Count, rate: Count, a
 
 
 def _followed_wait(pair: Pair, load: Load, prefills: Count, wait: Count, prefill: Count) -> Count:
-    """Seconds until a prompt's batch starts at a rate. The prefill pool is a server of answers of one token, which is
-    followed up to the highest of `LOADS`; beyond it, and for one that is not, `wait` is the formula's. `prefill`:
-    seconds of a prompt in the steps of its batch."""
+    """Seconds until a prompt's batch starts, at a rate.
+
+    The prefill pool is a server whose answers have one token. It is followed up to the highest of `LOADS`; beyond it,
+    and for a pool that is not followed, `wait`, by the formula, applies. `prefill`: seconds of a prompt in the steps of
+    its batch.
+    """
     server = _prefill_server(pair, load)
     rate = np.minimum(np.asarray(load.rate) / prefills, np.asarray(server.fastest) * NEARLY)
     followed, first = server.first_token(rate, prefills)

@@ -1,11 +1,12 @@
 """A server of short answers, followed step by step in many independent replications at once.
 
-Which prompts share a step with the few tokens of a short answer depends on the steps before, which no mean over steps
-shows. Here the scheduler's own rules are followed, those of `simulate`, with the same step times. An element of an
-array is a replication, so that a step of all of them is one pass of NumPy (independent replications: Law,
-Simulation Modeling and Analysis, §9.5). Prompts are first come, first served: what is computed of all of a rank's
-prompts is one number of tokens. Random numbers are the same for every server and load, lengths a stratified sample.
-A closed loop begins in the middle of answers, and its rate is that of the work done, so that short runs are enough.
+Which prompts share a step with the few tokens of a short answer depends on the steps before it, so means over steps
+are not enough. This module applies the scheduler's own rules step by step, the rules and step times of `simulate`. Each
+element of an array is one replication, so NumPy advances all of them in one pass (independent replications: Law,
+Simulation Modeling and Analysis, §9.5). Prompts are served in order of arrival, so one number per rank, the tokens
+computed so far, says how far its prompts are. All servers and loads use the same random numbers, and lengths are a
+stratified sample. A closed loop starts in the middle of answers, and its rate follows from the work done, so short runs
+are enough.
 
 Axes: replications, ranks that run every step together, requests in the order in which the scheduler sees them.
 """
@@ -31,32 +32,34 @@ from roofline.serving.simulate.steps import StepTimes
 SEED = 31
 """Seed of all random numbers."""
 COUNTED, FEWEST, MOST_WARM = 16_384, 48, 512
-"""Requests that count in all replications, in each rank at least, and requests of a rank that warm up at most because
-the server is busy."""
+"""Requests counted over all replications; the fewest counted on each rank; the most warm-up requests that a rank gets
+because the server is busy."""
 WIDE = 80
-"""Ranks of all replications whose step takes twice as long as that of one."""
+"""Number of ranks, over all replications, at which advancing one step takes twice as long as with a single rank."""
 BRIEF = 16
-"""Tokens of answers up to which so many count; of longer ones that many fewer, each of which takes more steps."""
+"""Longest answer, in tokens, for which `COUNTED` requests count; for longer ones fewer do, in proportion, since each
+takes more steps."""
 BUSIER, MOST_MORE = 0.4, 4.0
-"""Share of idle time below which more requests count, in proportion, and how many times as many at most."""
+"""Share of idle time below which more requests are counted, in proportion, and the largest factor."""
 PRESENT = 3
-"""Requests that warm up for each one in flight."""
+"""Warm-up requests for each request in flight."""
 FEW = 4
-"""Ranks that run every step together from which on each has no fewer requests."""
+"""Number of ranks that run every step together beyond which the requests of each are no longer reduced."""
 ROUNDS, ROUNDS_APART, ROUNDS_CERTAIN, ROUNDS_ALIKE = (2, 2), (5, 4), (5, 10), (10, 3)
-"""Requests of each user of a closed loop that warm up and that count; where prompts run apart, which keeps users
-together for longer; where nothing is random; and where only drafts are, so that all users send at first."""
+"""Warm-up requests and counted requests of each user of a closed loop: in general; where prompts run in steps of their
+own, which keeps users in step for longer; where nothing is random; and where only drafts are random, so that all users
+send at the start."""
 REPLICATIONS, STRATA = 64, 512
-"""Replications of a closed loop at least, and lengths at least of which each is from a stratum of its own."""
+"""Fewest replications of a closed loop, and fewest lengths in a stratified sample."""
 LEAST_COUNTED, SPARE = 32, 1.3
-"""Requests of all users of a rank that count at least; and by how much more are at hand, since they may be answered
-sooner than expected."""
+"""Fewest counted requests of a rank, and the factor by which more requests are drawn than expected, since they may be
+answered sooner."""
 BLOCK, AHEAD = 8, 64
-"""Arrivals, and steps ahead in which a request may have its last token, that are looked at at a time."""
+"""Arrivals examined at a time, and steps searched at a time for the next last token."""
 MOST_ALIKE, FAR = 288, 2**62
-"""Steps without prompts that are taken at once at most; and a step that never comes."""
+"""Most steps without prompts that are taken at once, and the number of a step that never comes."""
 MOST_STEPS, MOST_AT_ONCE = 40_000, 2**19
-"""Steps at most, and requests of loads that are followed at once."""
+"""Most steps of a run, and most requests of the loads that are followed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +84,7 @@ class StepArrays:
     draft: StepArrays | None
 
     def attending(self, new: Array, cached: Array) -> Array:
-        """Seconds of the attention of lone chunks."""
+        """Seconds of attention of a chunk that is alone in its step."""
         rows, columns, values = self.prompts
         (i, a), (j, b) = _place(rows, new), _place(columns, cached)
         at, wide = i * len(columns) + j, len(columns)
@@ -124,8 +127,12 @@ def _place(points: Array, values: Array) -> tuple[Array, Array]:
 # -- requests --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Drawn:
-    """Requests of all ranks: tokens of prompts and of answers, decode steps after the first token, seconds until the
-    scheduler sees them, and when it does. `ready` is infinite of those that are sent when another is answered."""
+    """Requests of all ranks.
+
+    `input`, `output`: tokens of prompts and answers. `steps`: decode steps after the first token. `late`: seconds from
+    sending a request until the scheduler sees it. `ready`: when it sees it; infinite for a request that is sent only
+    when another is answered.
+    """
 
     input: Array
     output: Array
@@ -138,8 +145,10 @@ _about = lru_cache(256)(about)
 
 
 def drawn_lengths(random: np.random.Generator, mean: int, cv: float, most: int, shape: tuple[int, ...]) -> Array:
-    """Lengths about a mean, in random order. Those of one or of some consecutive places of all replications are a
-    stratified sample, so that they have the mean of the law whichever places count (McKay, Beckman and Conover 1979).
+    """Lengths drawn about a mean, in random order.
+
+    The lengths at one place, or at some consecutive places, of all replications are a stratified sample. So they have
+    the mean of the law whichever places count (McKay, Beckman and Conover 1979).
     """
     law = _about(mean, cv, most)
     if not isinstance(law, About):
@@ -155,9 +164,9 @@ def drawn_lengths(random: np.random.Generator, mean: int, cv: float, most: int, 
 
 
 def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int], groups: int, apart: int) -> Array:
-    """When requests arrive that do so at random, `rate` per second in all, and are dealt out to `groups` in turn.
+    """Times of Poisson arrivals, `rate` per second in all, which are dealt out to `groups` in turn.
 
-    The ranks are `apart` groups from each other. The gap between every n-th of Poisson arrivals has a gamma law.
+    The ranks are `apart` groups from each other. The gap between every n-th Poisson arrival has a gamma distribution.
     """
     replications, ranks, number = shape
     gaps = random.standard_gamma(float(apart), (replications, number, ranks))
@@ -168,7 +177,7 @@ def arrival_times(random: np.random.Generator, rate: float, shape: Sequence[int]
 
 @dataclass(frozen=True)
 class Window:
-    """Requests of each rank that count: `number` from the `start`-th one on of each replication."""
+    """The requests of each rank that count: in each replication `number` of them, from the `start`-th on."""
 
     start: Array
     number: int
@@ -176,8 +185,11 @@ class Window:
 
 @dataclass(frozen=True)
 class Underway:
-    """Requests that decode already when replications begin, in each rank: `tokens` in their caches, to which a decode
-    step adds `growth`, and the steps that are `left`; 0 where there is none."""
+    """Requests of each rank that are already decoding when a replication begins.
+
+    `tokens`: tokens in their caches, to which a decode step adds `growth`. `left`: remaining steps, 0 where there is no
+    request. `reserved`: share of memory that the engine keeps for them.
+    """
 
     tokens: Array
     growth: Array
@@ -187,9 +199,11 @@ class Underway:
 
 @dataclass(frozen=True)
 class FollowedLoad:
-    """A load in independent replications: its requests, those that decode already when it begins, and which count: what
-    is answered after `since` and up to `until`, in seconds of each replication, or `these` of each rank in the order in
-    which they were sent."""
+    """A load in independent replications.
+
+    `underway`: requests that are already decoding at the start. Requests count if they are answered after `since` and
+    up to `until`, in seconds of each replication, or if they are among `these` of a rank, in the order of sending.
+    """
 
     requests: Drawn
     since: Array
@@ -208,7 +222,7 @@ class StepSeconds:
     cached: float
 
     def attention(self, new: Array, cached: Array) -> tuple[Array, Array]:
-        """Seconds of the attention of chunks without what only one of a step pays, and that."""
+        """Seconds of attention of each chunk: the part that every chunk takes, and the part that a step takes once."""
         seconds, t = self.times.attending(new, cached), self.times
         rest, once = np.maximum(seconds - t.shared, 0.0), np.minimum(seconds, t.shared)
         if t.draft is not None:
@@ -217,7 +231,7 @@ class StepSeconds:
         return rest, once
 
     def plain(self, new: Array, chunks: Array, decodes: Count) -> Array:
-        """Seconds of a step with so many new tokens of so many prompts and with decodes, but for attention."""
+        """Seconds of a step without its attention: `new` prompt tokens in `chunks` chunks beside `decodes` decodes."""
         t, tokens = self.times, np.asarray(decodes) * self.width
         seconds = t.step_s + t.sequence_s * (chunks + decodes) + t.token_s * (new + tokens)
         seconds = seconds + t.products.take(new + tokens, mode="clip") + t.heads.take(chunks + tokens, mode="clip")
@@ -226,31 +240,31 @@ class StepSeconds:
         return np.asarray(seconds)
 
     def decoding(self, table: Array, decodes: Array, context: tuple[Array, Array]) -> Array:
-        """Seconds of so many decodes by one of the tables of `StepArrays`; `context`: their mean one, by `_place`."""
+        """Seconds of `decodes` decodes by a table of `StepArrays`. `context`: the position of their mean context."""
         j, part = context
         at = decodes * table.shape[1] + j
         low = table.take(at)
         return np.asarray(low + part * (table.take(at + 1) - low))
 
     def placed(self, context: Array) -> tuple[Array, Array]:
-        """Where a context is among those of the tables."""
+        """The position of a context in the tables."""
         return _place(self.times.contexts, context)
 
 
 @dataclass(eq=False)
 class Replications:
-    """All replications of some loads of a server, on their way, those of one load after the other's.
+    """The state of all replications of several loads of a server; the replications of one load follow those of another.
 
-    `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds in which the images of a prompt are encoded.
-    `room`: memory of a rank, None where it holds all that come. Where it is full, nobody starts; those that run go on,
+    `cached`: tokens of a prompt in the prefix cache. `encode_s`: seconds to encode the images of a prompt. `room`:
+    memory of a rank, None where it always suffices. While memory is full no request starts; running requests continue,
     and none is preempted.
 
-    Arrays of ranks have those of all replications in one axis, arrays of requests those of all ranks.
-    `sent`: requests of each rank that were sent. `tokens`: in the caches of its decodes, to which a step adds
-    `growing`; `reserved`: share of memory that an engine keeps for them.
-    `first`: when each request has its first token, and `ends` the decode step of its rank in which it has its last one.
-    `ended`: sums over the requests that end in each decode step to come: their number, and what they leave of `tokens`,
-    `growing` and `reserved`; `leaving`: the first such step.
+    Arrays over ranks have the ranks of all replications on one axis, and arrays over requests the requests of all
+    ranks. `sent`: requests that each rank was sent. `tokens`: tokens in the caches of its decodes, to which a step adds
+    `growing`. `reserved`: share of memory that an engine keeps for them.
+    `first`: when each request gets its first token. `ends`: the decode step of its rank in which it gets its last one.
+    `ended`: for each future decode step, sums over the requests that end in it: their number, and their parts of
+    `tokens`, `growing` and `reserved`. `leaving`: the first such step.
     """
 
     times: StepArrays
@@ -323,8 +337,11 @@ class Replications:
         self.history: list[tuple[Array, Array]] = []
 
     def run(self) -> None:
-        """Run each load until its time, in seconds, or for the most steps; or until no more requests are sent in a
-        closed loop, whose time is then over; or until so many of each rank have their first token."""
+        """Run each load until its end.
+
+        A load ends at its time in seconds, when enough requests of each rank have their first token, when a closed loop
+        has no more requests to send, or after `MOST_STEPS` steps.
+        """
         p, of, (replications, ranks, _) = self.policy, self.of, self.shape
         zero = np.zeros(replications * ranks, dtype=np.int64)
         nothing, one = zero.astype(bool), np.ones(replications, dtype=np.int64)
@@ -343,7 +360,7 @@ class Replications:
             known, following = self._seen_by(scheduled, known)
             starts = ~running & (known <= begun) & (following <= self.clock.take(of))
             if starts.any():
-                known = known + starts  # an idle rank takes who is there, however late
+                known = known + starts  # an idle rank takes any request that is there, however late
                 following = self.ready.take(self.base + known)
             some, whole, waits = nothing, served, None
             context = self.tokens / np.maximum(decodes, 1)
@@ -389,7 +406,7 @@ class Replications:
             ends = np.logical_and.reduceat(enough, self.begins[:-1] * ranks)
             if ends.all():
                 return
-            if (ends & ~over).any():  # what is over stands still, whatever else is followed
+            if (ends & ~over).any():  # loads that are over stand still while others are followed
                 over = ends
                 still = np.repeat(over, np.diff(self.begins) * ranks)
                 decodes[still], self.leaving[still] = 0, FAR
@@ -397,7 +414,7 @@ class Replications:
                 done = np.where(still, self.upto.take(self.sums + self.numbers), done)
 
     def _any(self, ranks: Array) -> Array:
-        """Whether it is so in any rank of each replication."""
+        """Whether a condition holds on any rank of each replication."""
         return ranks if self.shape[1] == 1 else np.asarray(ranks.reshape(self.shape[:2]).any(axis=1))
 
     def _most(self, ranks: Array) -> Array:
@@ -409,14 +426,19 @@ class Replications:
         return ranks if self.shape[1] == 1 else ranks.reshape(self.shape[:2]).min(axis=1)
 
     def _waiting(self, some: Array, decodes: Array, waiting: Array, waited: Array) -> Array:
-        """Whether the prompts of `some` ranks wait for those of the others, as in `simulate.dp_attention.LockStep`: not
-        all have any, all with requests decode, and they have `waited` fewer steps than they are to."""
+        """Whether the prompts of `some` ranks wait for prompts of the others, as in `simulate.dp_attention.LockStep`.
+
+        They wait while some ranks have no prompts, every rank with requests is decoding, and they have `waited` fewer
+        steps than the policy allows.
+        """
         decoding = ~self._any((decodes == 0) & (some | waiting))
         return np.asarray(self._any(some) & self._any(~some) & decoding & (waited < self.policy.balanced))
 
     def _seen_by(self, when: Array, known: Array) -> tuple[Array, Array]:
-        """How many requests of each rank are seen by a time of its replication, of which so many are known; and when
-        the next one will be, infinite where none was sent."""
+        """How many requests the scheduler of each rank has seen by a time, and when it will see the next one.
+
+        `known`: requests already known to be seen. The time of the next is infinite where none was sent.
+        """
         until = when.take(self.of)
         following = self.ready.take(self.base + known)
         left = np.flatnonzero(following <= until)
@@ -434,8 +456,11 @@ class Replications:
     def _chosen(
         self, done: Array, served: Array, begun: Array, known: Array, cut: Array, decodes: Array, context: Array
     ) -> tuple[Array, Array, Array]:
-        """Tokens up to which each rank's next step computes its prompts, how many are whole then, and whether it
-        computes any. `known`: requests that the step may start; `cut`: whether a prompt is computed in part."""
+        """The prompt tokens up to which each rank's next step computes, how many prompts are then complete, and whether
+        the step computes any.
+
+        `known`: requests that the step may start. `cut`: whether a prompt is partly computed.
+        """
         p = self.policy
         places = np.maximum(p.running - decodes - (begun - served), 0)
         budget = np.maximum(p.tokens - (p.width * decodes if p.mixes else 0), 0)
@@ -458,7 +483,7 @@ class Replications:
         return aim, np.where(some, whole, served), some
 
     def _ends(self, served: Array) -> tuple[Array, Array]:
-        """Tokens up to which the first prompts of each rank reach, and those with the next one."""
+        """Total tokens of the first `served` prompts of each rank, and of those and the next one."""
         at = self.sums + served
         return self.upto.take(at), self.upto.take(at + 1)
 
@@ -466,7 +491,7 @@ class Replications:
         self, some: Array, done: Array, aim: Array, served: Array, whole: Array, cut: Array, decodes: Array,
         placed: tuple[Array, Array],
     ) -> Array:  # fmt: skip
-        """Seconds of each rank's step if it computes its prompts from `done` to `aim` tokens."""
+        """Seconds of each rank's step that computes its prompts from `done` to `aim` tokens."""
         t, p, pace = self.times, self.policy, self.pace
         inside = served + cut
         full = np.maximum(whole - inside, 0)
@@ -489,7 +514,7 @@ class Replications:
         return np.asarray(attended + once + plain + pace.decoding(t.beside, beside, placed))
 
     def _alike(self, seconds: Array, some: Array, following: Array, one: Array) -> Array:
-        """How many steps without prompts are alike: until a request has its last token, or one arrives."""
+        """How many steps without prompts can be taken at once: until a request gets its last token, or one arrives."""
         alone = (seconds > 0) & ~self._any(some)
         if not alone.any():
             return one
@@ -498,8 +523,7 @@ class Replications:
         return np.asarray(np.where(alone, np.maximum(most, 1.0), 1.0).astype(np.int64))
 
     def _decode(self, number: Array, decodes: Array) -> Array:
-        """Advance the decodes of each rank by a number of steps; requests that have their last token leave. Returns how
-        many."""
+        """Advance the decodes of each rank by `number` steps. Returns how many requests got their last token."""
         self.decoded = self.decoded + number
         self.tokens = self.tokens + number * self.growing
         self.history.append((self.clock, self.decoded))
@@ -517,7 +541,7 @@ class Replications:
         return answered
 
     def _await(self, r: Array, decodes: Array) -> None:
-        """Find the next step in which requests of these ranks have their last token."""
+        """Find the next step in which a request of these ranks gets its last token."""
         self.leaving[r] = FAR
         r, since, several = r[decodes[r] > 0], 1, AHEAD
         while r.size:
@@ -529,7 +553,7 @@ class Replications:
             r, since, several = r[~there], since + several, 4 * several
 
     def _generated(self, served: Array, whole: Array) -> Array:
-        """Let requests whose prompt is computed decode. Returns how many are answered, with one token."""
+        """Start decoding requests whose prompt is computed. Returns how many that one token already answers."""
         r, at = self._each(whole - served, served)
         steps = self.steps.take(at).astype(np.int64)
         self.first[at] = self.clock.take(self.of.take(r))
@@ -543,7 +567,7 @@ class Replications:
         return answered
 
     def _join(self, r: Array, left: Array, tokens: Array, growth: Array, kept: Array) -> None:
-        """Let requests of these ranks decode, with so many steps left."""
+        """Add requests with `left` steps to the decodes of these ranks."""
         ends = self.decoded.take(r) + left
         np.minimum.at(self.leaving, r, ends)
         np.add.at(self.decodes, r, 1)
@@ -554,7 +578,7 @@ class Replications:
             np.add.at(total, at, value)
 
     def _each(self, number: Array, since: Array) -> tuple[Array, Array]:
-        """Ranks and places of `number` consecutive requests of each rank, from `since` on."""
+        """Ranks and indices of `number` consecutive requests of each rank, from request `since` on."""
         r = np.flatnonzero(number)
         many, first = number[r], self.base[r] + since[r]
         if int(many.max(initial=0)) > 1:
@@ -563,8 +587,10 @@ class Replications:
         return r, first
 
     def _send(self, answered: Array, known: Array) -> None:
-        """Let users whose request is answered send their next one, which the scheduler sees after the delay of its
-        prompt. `known`: requests of each rank that it has seen."""
+        """Send the next request of each user whose request is answered; the scheduler sees it after its prompt's delay.
+
+        `known`: requests of each rank that the scheduler has seen.
+        """
         several = np.minimum(answered, self.numbers - self.sent)
         r, at = self._each(several, self.sent)
         self.ready[at] = self.clock.take(self.of.take(r)) + self.late.take(at)
@@ -572,8 +598,10 @@ class Replications:
         self._order(*self._each(np.where(several > 0, self.sent - known, 0), known))
 
     def _order(self, r: Array, at: Array) -> None:
-        """Put requests at consecutive places of ranks, which the scheduler has not seen, in the order in which it
-        will: long prompts take the front end longer, and others overtake them."""
+        """Sort requests that the scheduler has not seen by when it will see them.
+
+        Long prompts spend longer in the front end, so shorter ones overtake them.
+        """
         order = np.lexsort((self.ready.take(at), r))
         if (order[1:] > order[:-1]).all():
             return
@@ -589,7 +617,7 @@ class Replications:
         self.places[at + r + 1] = self.held.take(at + r + 1) + self.most * r
 
     def seen(self) -> list[RequestTimes]:
-        """What the requests that count saw, of each load."""
+        """What the counted requests of each load experienced."""
         clocks, decoded = (np.stack(each) for each in zip(*self.history, strict=True))
         replications, ranks, number = self.shape
         decoded, several = decoded.reshape(-1, replications, ranks), (replications, ranks, -1)
@@ -609,12 +637,12 @@ class Replications:
 # -- what they saw ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What became of the requests of a load.
+    """What happened to the requests of a load.
 
-    `tokens`: new ones of a step at most. `slots`: what is drawn of each request. `first`, `ends`: as in `Replications`.
-    `upto`, `attended`: sums of the tokens of prompts, and of the seconds of their attention. `clock`: seconds of each
-    replication at its end, `until`: up to which requests count. `clocks`, `decoded`: seconds of each replication and
-    decode steps of each rank after each step.
+    `tokens`: most new tokens of a step. `slots`: the figures of each request, as drawn. `first`, `ends`: as in
+    `Replications`. `upto`, `attended`: running sums of the tokens of prompts and of the seconds of their attention.
+    `clock`: seconds at the end of each replication. `until`: seconds up to which requests count. `clocks`, `decoded`:
+    seconds of each replication and decode steps of each rank after each step.
     """
 
     sample: FollowedLoad
@@ -632,10 +660,11 @@ class Followed:
     decoded: Array
 
     def seen(self) -> RequestTimes:
-        """What the requests that count saw.
+        """What the counted requests experienced.
 
-        At a rate those with their last token in time have the right means. Percentiles of latencies need the longest
-        answers, which a short run does not see to their end: those of all with their first token in time.
+        At a rate, means are over requests that get their last token while requests are counted. Percentiles of
+        latencies need the longest answers, which a short run does not see to their end. So they are over all requests
+        that get their first token in that time.
         """
         these, (ready, _, output, _, late, *_) = self.sample.these, self.slots
         ended, last = self._last
@@ -656,13 +685,13 @@ class Followed:
         return replace(seen, between=self._between(these), lone=lone_s)
 
     def _in_time(self, seconds: Array) -> Array:
-        """Whether something happens while requests count."""
+        """Whether something happens while requests are counted."""
         since, until = (v[:, np.newaxis, np.newaxis] for v in (self.sample.since, self.until))
         return np.asarray((seconds > since) & (seconds <= until))
 
     @cached_property
     def _last(self) -> tuple[Array, Array]:
-        """Whether each request has its last token, and when; the end of the run of those that have some to come."""
+        """Whether each request got its last token, and when; for the others the time at the end of the run."""
         steps, decoded = self.slots[3], self.decoded[-1][:, :, np.newaxis]
         ended = np.isfinite(self.first) & (self.ends <= decoded)
         wide, number = int(decoded.max()) + 1, len(self.decoded)
@@ -675,8 +704,10 @@ class Followed:
         return ended, np.where(ended, last, self.clock[:, np.newaxis, np.newaxis])
 
     def _whole(self, some: Array) -> Array:
-        """When some requests have their last token, of answers that are not whole as their later steps last: without
-        the longest answers, means would be too small."""
+        """When requests get their last token. The steps that an unfinished answer still needs are extrapolated.
+
+        Without the longest answers means would be too small.
+        """
         ended, last = self._last
         steps = self.slots[3]
         left = np.where(some & ~ended, self.ends - self.decoded[-1][:, :, np.newaxis], 0)
@@ -685,11 +716,12 @@ class Followed:
         return np.asarray(last + left * each + ((left > 0) & (left >= steps)) * once)
 
     def _between(self, these: Window) -> float:
-        """Mean seconds from one request of a rank to the next one, while `these` have their first token.
+        """Mean seconds from one request of a rank to the next one, while `these` get their first token.
 
-        The tokens and the attention of prompts and the decode steps meanwhile are control variates of known expectation
-        (Law, §11.4): what a rank does is what all its requests take, but for those that are halfway at either end. One
-        whose mean is further from it than replications are from each other says nothing: none of `these` may have it.
+        The prompt tokens, the attention of prompts and the decode steps of that time are control variates, whose
+        expectations are known (Law, §11.4): a rank does the work of its requests, except for those that are halfway at
+        either end. A variate is ignored where its mean is further from the expectation than replications are from each
+        other, for example where none of `these` have such work.
         """
         *_, fresh, each, _, _ = self.slots
         steps, underway = self.slots[3], self.sample.underway
@@ -712,9 +744,9 @@ class Followed:
         return float(solved[0]) / these.number
 
     def _within_steps(self, these: Array) -> Array:
-        """When requests of each rank would have their first token if the prompts of a step ended one after another.
+        """When requests of each rank would get their first token if the prompts of a step ended one after another.
 
-        Many do end together where prompts are short, and a few steps are a coarse measure of time.
+        Many short prompts end in the same step, and whole steps would measure time too coarsely.
         """
         at = np.take_along_axis(self.first, these, axis=2)
         low, high = (
@@ -726,7 +758,7 @@ class Followed:
         return np.asarray(before + (at - before) * (done - since) / np.maximum(until - since, 1e-300))
 
     def _alone(self, these: Array) -> tuple[Array, Array]:
-        """Seconds until the first token, and from there to the last, of requests that nobody else is beside."""
+        """Seconds until the first token, and from there to the last, of requests that run alone."""
         _, input, _, steps, _, growth, fresh, *_ = (v[these] for v in self.slots)
         pace, one = self.pace, np.ones(len(fresh), dtype=np.int64)
         first, done = np.full(len(fresh), self.encode_s), np.zeros(len(fresh))
@@ -742,8 +774,10 @@ class Followed:
 
 
 def decode_line(steps: Array, seconds: Array) -> tuple[float, float]:
-    """By how much the decode steps of an answer last longer once, and seconds of each, where so many steps of answers
-    took so many seconds: a line, since the first step waits for the prompts behind the request's own."""
+    """A line through the `seconds` that answers of so many `steps` took: its value at 0 steps, and seconds per step.
+
+    The first step takes longer, since it waits for the prompts behind the request's own.
+    """
     if not steps.size:
         return 0.0, 0.0
     apart = steps - steps.mean()
@@ -758,7 +792,7 @@ def _summed(values: Array) -> Array:
 
 
 def taken_of(room: Room, policy: Policy, input: Array, output: Array) -> Array:
-    """Share of memory for which there has to be room when a request starts."""
+    """Share of memory that has to be free when a request starts."""
     if policy.reserves:
         return _held(room, input + output)
     ahead = policy.expects * np.minimum(np.maximum(output - 2, 0), CLIPPED)
@@ -778,11 +812,14 @@ def _held(room: Room, tokens: Array) -> Array:
 
 @dataclass(frozen=True)
 class RequestTimes:
-    """What requests saw, in seconds: `late` until the scheduler saw them, `first` from then to the first token, `after`
-    from the first token to the last of `output`; `first_alone`, `after_alone`: what they would have seen alone.
-    `latency`: from sending a request to its last token; at a rate, of others as likely. `between`: from one request of
-    a rank to its next one, in a closed loop that is random, and `lone`: of a request that is alone, as a mean of all
-    that were drawn, whose work `between` is of; else 0."""
+    """What requests experienced, in seconds.
+
+    `late`: until the scheduler saw them. `first`: from then to the first token. `after`: from the first token to the
+    last of `output`. `first_alone`, `after_alone`: the same for a request that runs alone. `latency`: from sending a
+    request to its last token; at a rate, of another sample of requests. `between`: mean time from one request of a rank
+    to its next one in a random closed loop, else 0. `lone`: mean time that one of the drawn requests takes alone, else
+    0.
+    """
 
     late: Array
     first: Array
@@ -796,8 +833,11 @@ class RequestTimes:
 
 
 def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]:
-    """The numbers of users, next to this one, with which a group of ranks is followed: as many on each rank, or one on
-    some ranks. `every`: all such numbers, else four in each octave from eight on."""
+    """The nearest numbers of users, below and above, for which a group of ranks is followed.
+
+    Each rank has as many users, or, below one per rank, some ranks have one. `every`: follow all such numbers; else
+    four in each octave from eight on.
+    """
     unit = 1 if users < ranks else ranks
     number = users / unit
     apart = 1 if every or number < 8 else 2 ** (int(np.log2(number)) - 2)
@@ -808,13 +848,12 @@ def neighbouring_users(users: float, ranks: int, every: bool) -> tuple[int, int]
 # -- loads -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class RankGroup:
-    """A group of ranks of a server: its step times, scheduler, requests, and how it is among the others.
+    """A group of ranks of a server: its step times, its scheduler, its requests, and its place among the other groups.
 
     `input`, `output`: mean tokens; `spread`: coefficients of variation; `longest`: tokens of the longest request.
     `late`: seconds until the scheduler sees a prompt of 0 and of 1 token. `draft`: acceptance and length of drafts.
-    `room`: memory of a rank, None where it always has some. `certain`: all requests are alike.
-    `groups`: all that take turns; `ranks`: of these that run every step together, each
-    `apart` turns from the next.
+    `room`: memory of a rank, None where it always suffices. `certain`: all requests are alike. `groups`: all groups
+    that take turns. `ranks`: those of them that run every step together, each `apart` turns from the next.
     """
 
     times: StepArrays
@@ -839,7 +878,7 @@ class RankGroup:
         return COUNTED * min(1.0, BRIEF / self.output)
 
     def drawn(self, random: np.random.Generator, shape: tuple[int, int, int], ready: Array) -> Drawn:
-        """Requests that the scheduler sees at these times."""
+        """Draw the requests that the scheduler sees at the times `ready`."""
         room = self.longest / (self.input + self.output)
         new, out = (
             drawn_lengths(each, mean, cv, int(mean * room), shape)
@@ -859,12 +898,11 @@ class RankGroup:
         return Drawn(new, out, steps, self.late[0] + (self.late[1] - self.late[0]) * new, ready)
 
     def of_users(self, users: int, round_s: float, decoding: float) -> FollowedLoad:
-        """A closed loop of `users` in all ranks, of whom `decoding` on each rank decode at the start, in the middle of
-        their answers; the others send within the rest of a round of `round_s` seconds, in turn or at random. Where
-        lengths do not vary, all send within a round.
+        """A closed loop of `users` users over all ranks.
 
-        With fewer users than ranks, some ranks have none. Requests that are alike are followed once, since nothing is
-        random.
+        At the start `decoding` users of each rank are in the middle of their answers. The others send during the rest
+        of a round of `round_s` seconds, in turn or at random. Where lengths do not vary, all send within a round. With
+        fewer users than ranks, some ranks have none. Where nothing is random, one replication is followed.
         """
         ranks = min(self.ranks, users)
         each = users // ranks
@@ -891,11 +929,11 @@ class RankGroup:
         since, until = (np.full(replications, number / each * round_s) for number in (warm, warm + counted))
         if self.certain:
             return FollowedLoad(requests, since, until)
-        phase = random.permutation(each * np.arange(replications) // replications)  # users may stay together
+        phase = random.permutation(each * np.arange(replications) // replications)  # users may stay in step
         return FollowedLoad(requests, since, np.full(replications, np.inf), underway, Window(warm + phase, counted))
 
     def _underway(self, random: np.random.Generator, requests: Drawn, number: Array) -> Underway:
-        """So many requests of each rank at a random step of their answers: long ones are met more often."""
+        """`number` requests of each rank at a random step of their answers; longer answers are drawn more often."""
         steps = requests.steps.reshape(-1)
         shape = (*number.shape, max(1, int(number.max())))
         if not steps.any():
@@ -912,10 +950,11 @@ class RankGroup:
         return Underway(new + growth * (steps[of] - left), growth, left, taken)
 
     def at_rate(self, rate: float, load: float, present: float, decoding: float) -> FollowedLoad:
-        """An open loop of `rate` requests per second over all groups; `load`: its share of the most they take.
-        `present`: about how many are in flight in a rank, of whom `decoding` decode and are there from the start.
+        """An open loop of `rate` requests per second over all groups.
 
-        Arrivals are scaled so that in all replications together there are as many as expected.
+        `load`: the rate as a share of the highest possible one. `present`: approximate requests in flight on a rank, of
+        which `decoding` are decoding; these are there from the start. Arrivals are scaled so that their number over all
+        replications is the expected one.
         """
         ranks = self.ranks
         warm = ceil(min(MOST_WARM, FEWEST / 2 + 8 / (1 - min(load, 0.95)) ** 2) + PRESENT * min(present, MOST_WARM))
@@ -924,7 +963,7 @@ class RankGroup:
         counted = ceil(total / replications)
         number = warm + counted + ceil(4 * (warm + counted) ** 0.5) + 16
         random, shape = np.random.default_rng(SEED), (replications, ranks, number)
-        ready = arrival_times(random, rate, shape, self.groups, self.apart)  # late by whatever, arrivals stay at random
+        ready = arrival_times(random, rate, shape, self.groups, self.apart)  # delays keep arrivals random
         apart = self.groups / rate
         ready *= (warm + counted) * apart / ready[:, -1, warm + counted - 1].mean()
         requests = self.drawn(random, shape, ready)
@@ -934,7 +973,7 @@ class RankGroup:
         return FollowedLoad(requests, since, until, underway)
 
     def followed(self, samples: Iterable[FollowedLoad]) -> list[RequestTimes]:
-        """What requests see of several loads. What each sees depends on no other; together they take less time."""
+        """What the requests of several loads experience. Loads are independent; following them together is faster."""
         seen, some, rows, longest = list[RequestTimes](), list[FollowedLoad](), 0, 0
         for sample in samples:
             replications, ranks, number = sample.requests.input.shape

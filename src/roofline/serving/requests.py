@@ -15,7 +15,7 @@ from roofline.declared.question import group_settings
 from roofline.declared.result import Units
 from roofline.engines.engine import Engine
 from roofline.inference.generate import TRAITS, Speculation
-from roofline.inference.plan import EMPTY, Plan
+from roofline.inference.plan import EMPTY, Plan, Total
 from roofline.inference.settings import Deployed, Setup
 from roofline.inference.span import NOTHING, Span
 from roofline.model.media.images import Images, ImageTokens
@@ -30,8 +30,8 @@ NORMAL = 65
 LENGTHS: Units = dict.fromkeys(("input", "output"), "")
 """Figures of every answer about requests."""
 WIDEST, NEWTON = 6.0, 5
-"""Standard deviations up to which cut lengths are summed, and Newton steps to the law whose cut lengths have the mean.
-"""
+"""Standard deviations up to which clipped lengths are summed, and Newton steps to find the law whose clipped lengths
+have the given mean."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,11 @@ class ServedLoad:
         return rounded_down(self.input + (1 + self.answers_vary) * self.output / 2)
 
     def kept_by(self, engine: Engine) -> Count:
-        """Tokens for which memory is kept, on average over the requests that run: of an engine that reserves room for
-        whole answers the prompt and all of the answer, Σ O·(I + O) / Σ O = I + (1 + v)·O, else the mean `context`."""
+        """Tokens for which memory is kept, on average over the requests that run.
+
+        An engine that reserves room for whole answers keeps it for the prompt and all of the answer,
+        Σ O·(I + O) / Σ O = I + (1 + v)·O; other engines keep the mean `context`.
+        """
         if not engine.reserves:
             return self.context
         return rounded_down(self.input + (1 + self.answers_vary) * self.output)
@@ -96,7 +99,7 @@ class ServedLoad:
 
     @cached_property
     def answered(self) -> tuple[Count, Count, Count]:
-        """Shares of the answers with more than one token and with two, and the weight of short ones in the mean TPOT.
+        """Share of answers with more than one token, share with two, and the weight of short answers in the mean TPOT.
 
         That weight is E[1/(O − 1)]·(E[O] − 1) over answers of more than one token. It is above 1 where lengths vary,
         since a delay common to all requests counts most in the TPOT of short answers. Lengths are lognormal, rounded,
@@ -118,7 +121,7 @@ class ServedLoad:
         return np.where(mean > 1, share, 1.0), two, np.where(mean > 1, each * np.maximum(mean - 1, 1), 1.0)
 
     def _varied(self, cv: Count, tokens: Count) -> Count:
-        """Squared coefficient of variation of lengths, as cut by the model's context; 0 for lengths of one token.
+        """Squared coefficient of variation of lengths that the model's context limits; 0 for lengths of one token.
 
         If n mean requests fit into the context, lengths stay below n times the mean.
         """
@@ -133,8 +136,9 @@ class ServedLoad:
 
 
 def cut_square(square: Array, most: Array) -> Array:
-    """Squared coefficient of variation of lognormal lengths that are clipped to `most` times their mean, from that of
-    the law before clipping. As in a simulation, the law is the one whose clipped lengths have this mean.
+    """Squared coefficient of variation of lognormal lengths after clipping to `most` times their mean.
+
+    `square`: the same before clipping. As in a simulation, the law is the one whose clipped lengths have this mean.
 
     >>> cut_square(np.array([1.0]), np.array([4.0])).round(3).tolist()
     [0.716]
@@ -167,18 +171,22 @@ def encoding(plan: Plan, images: ImageTokens | None) -> Span:
     """Seconds in which towers encode the images and sound of one request, on the replica that prefills it."""
     if images is None or not images.encoded:
         return NOTHING
-    one = decode(1, 1)
-    seen = plan.total(changed(one, beside=images_beside(images, 1)))
-    text = plan.total(one)
+    seen, text = encoded_beside(plan, images)
     return Span(
         seen.floor - text.floor, seen.expected - text.expected, seen.low - text.low, seen.high - text.high
     )  # fmt: skip
 
 
-def source_seconds(plan: Plan, new: Count) -> Array:
-    """Seconds in which the encoder reads the source of one prompt of `new` tokens, and its keys and values are made.
+def encoded_beside(plan: Plan, images: ImageTokens) -> tuple[Total, Total]:
+    """Sums over a step in which towers encode the images and sound of one request, and over the same step without."""
+    one = decode(1, 1)
+    return plan.total(changed(one, beside=images_beside(images, 1))), plan.total(one)
 
-    0 for a model without an encoder that every request has.
+
+def source_seconds(plan: Plan, new: Count) -> Array:
+    """Seconds to encode the source of one prompt of `new` tokens and to compute its keys and values.
+
+    0 for a model without an encoder that every request passes through.
     """
     begun = changed(decode(1, 1), (Queries(0, new, 1),))
     if not fed(plan.rank, begun).read(SOURCE):

@@ -22,7 +22,7 @@ YEARS, ELECTRICITY = 4.0, 0.10
 
 @dataclass(frozen=True)
 class Own(Figured):
-    """A chip that is bought, paid off in `years`.
+    """A chip that is bought and paid off in `years`.
 
     `price`: USD for the chip, `rest`: USD for its part of the server and the network, `electricity`: USD per kWh. An
     hour costs (price + rest) / (years · 8766) / utilisation, plus its electricity. Raises InputError for values out of
@@ -43,7 +43,7 @@ class Own(Figured):
 
     @property
     def usd_per_hour(self) -> float:
-        """USD per hour of its years, without electricity."""
+        """USD per hour over the years of its use, without electricity."""
         return (self.price + self.rest) / (self.years * HOURS_A_YEAR)
 
 

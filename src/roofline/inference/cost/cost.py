@@ -1,4 +1,4 @@
-"""What chips take for a time: chip hours, money, energy and carbon; also per token or request.
+"""What it takes to run chips for a time: chip hours, money, energy and carbon; also per token or request.
 
 The caller's `Bill` says who pays for what. Prices and power that it leaves out are those of the chip, with their
 source. Numbers may be arrays.
@@ -140,10 +140,10 @@ def tariff(chip: Chip, bill: Bill = PLAIN_BILL) -> Tariff:
 
 @dataclass(frozen=True)
 class Cost(Figured):
-    """What `chips` chips take for `seconds` at a tariff. `waiting`: share of the time in which a chip is idle.
+    """What `chips` chips cost and draw in `seconds` at a tariff. `waiting`: share of the time in which a chip is idle.
 
-    `busy`: work of the chips' units, in seconds summed over all chips; without it a chip that works draws the most it
-    can. For owned chips, USD are those of the hours and of the joules. For every hour that a chip works it idles
+    `busy`: work of the chips' units, in seconds summed over all chips; without it a working chip is taken to draw its
+    maximum. For owned chips, the USD cover hours and joules. For every hour that a chip works it idles
     1/utilisation − 1 hours, which are paid for and draw idle power.
     USD = chips · hours · price / utilisation. Joules = (those of the energy roofline, or chips · seconds · (power·(1 −
     waiting) + idle·waiting), plus idle power in the hours without work) · PUE. kg CO₂e = kWh · grid.
@@ -231,11 +231,11 @@ def _sum(values: tuple[Count | None, ...]) -> Count | None:
 
 @dataclass(frozen=True)
 class Spending:
-    """What it takes to read `read` tokens of prompts and to write `written` tokens of answers, in `seconds`.
+    """The cost of reading `read` tokens of prompts and writing `written` tokens of answers, in `seconds`.
 
-    `prompts`, `answers`: the chips of each phase, for as long as it has them. The chips of one server are split by the
-    time that each phase takes, and the remaining time in the same proportion; pools have chips of their own all the
-    time. `encoding`: the chips of an encoder pool, whose cost is one of prompts.
+    `prompts`, `answers`: the cost of each phase. A server's chips are split by the time that each phase takes, and idle
+    time is split in the same proportion; pools have chips of their own all the time. `encoding`: the cost of an encoder
+    pool, which counts towards prompts.
     """
 
     prompts: Cost
@@ -247,7 +247,7 @@ class Spending:
 
     @property
     def _read(self) -> tuple[Cost, ...]:
-        """What prompts take: prefill, and the encoder pool if there is one."""
+        """The costs of prompts: prefill, and the encoder pool if there is one."""
         return (self.prompts,) if self.encoding is None else (self.prompts, self.encoding)
 
     @property
@@ -310,7 +310,7 @@ class Spending:
 
 
 class Spent:
-    """A result with the money and energy that it takes, as figures of its `spending`."""
+    """A result with figures of money and energy, which come from its `spending`."""
 
     BILLED: ClassVar[Units] = {
         "usd_per_hour": "USD", "usd_per_million_tokens": "USD", "usd_per_million_input": "USD",
@@ -320,7 +320,7 @@ class Spent:
 
     @property
     def spending(self) -> Spending | None:
-        """What prompts and answers take; None where unknown."""
+        """The cost of prompts and answers; None where unknown."""
         raise NotImplementedError
 
     @property

@@ -40,7 +40,7 @@ TERMS = ("weights", "cache", "state", "activations", "gradients", "optimizer", "
 
 @dataclass(frozen=True)
 class TierMemory(Figured):
-    """Bytes of a rank in one of its chip's memories: numbers or arrays. `main` is the memory beside its tiers.
+    """Bytes of a rank in one of its chip's memories: numbers or arrays. `main`: the chip's memory outside its tiers.
 
     `cache`: the KV cache and recurrent state. `rest`: activations and overhead.
     """
@@ -124,7 +124,7 @@ class Memory(Figured):
         yield "fits", self.fits, ""
 
     def fuller(self, other: Memory) -> Memory:
-        """Select elementwise the memory of the rank with less room."""
+        """Select elementwise the memory of the rank that has less room."""
         mine = self.room <= other.room
         if not is_array(mine):
             return self if mine else other
@@ -134,7 +134,7 @@ class Memory(Figured):
         return replace(self, **numbers, tiers=tiers)
 
     def beside(self, weights: Count, cache: Count, placement: TierPlaces) -> Memory:
-        """The memory with the weights and the cache of another model, such as one that drafts, kept as this one's."""
+        """This memory plus the weights and the cache of another model, such as a draft model."""
         both = replace(self, weights=self.weights + weights, cache=self.cache + cache)
         keeping, caching = keeper_of(placement, WEIGHTS), keeper_of(placement, CACHE)
         if self.budget is None or not self.tiers or keeping == caching:
@@ -159,7 +159,7 @@ _NUMBERS = tuple(f.name for f in fields(Memory) if f.name not in ("capacity", "t
 
 
 def cache_room(budget: Count | None, tiers: Iterable[TierMemory], caching: str) -> Count | None:
-    """The room of the cache, less what another memory is short of; `caching`: the memory of the cache."""
+    """Room for the cache, less what other memories lack. `caching`: the memory that holds the cache."""
     for tier in tiers:
         room = tier.capacity - tier.total + (tier.cache if tier.name == caching else 0)
         budget = room if budget is None else where(room < 0, least(budget, room), budget)
@@ -349,7 +349,7 @@ class Holding:
 
     @cached_property
     def growing(self) -> bool:
-        """Whether sequences need memory of their own at all."""
+        """Whether a further sequence needs any memory."""
         return any(rank.kv_elements(1) or rank.state_bytes(self.formats) for rank in self.ranks)
 
 
