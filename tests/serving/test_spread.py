@@ -44,6 +44,7 @@ def test_the_slowest_of_a_hundred_are_those_that_varying_requests_see(engine: st
     assert getattr(told.percentiles, name).p99 == pytest.approx(getattr(seen, name).p99, rel=0.25)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("new", "out"), [(848, 95), (729, 899)])
 @pytest.mark.parametrize("load", [0.9, 0.6])
 def test_ranks_in_step_at_random(new: int, out: int, load: float) -> None:

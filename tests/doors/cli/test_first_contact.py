@@ -376,6 +376,7 @@ def one_answer() -> float:
     return sum(cpu_seconds(f"fit {GPT2} --on l4") for _ in range(3)) / 3
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("words", "times"),
     [("models --on rtx-4090", 35), (f"report {GPT2} --on h100-sxm --out {{}}/report.html", 25),
