@@ -246,7 +246,7 @@ def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> Non
 class Columns:
     """Step times and sizes of all elements of the settings, along one axis.
 
-    `timed`: step times of either kind of replica where they are known, in shapes that broadcast to `shape`.
+    `timed`: step times of either kind of replica, where they are known.
     """
 
     pair: Pair

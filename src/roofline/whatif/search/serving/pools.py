@@ -183,11 +183,10 @@ class _PoolPair:
         if key not in known:
             pair = _pair(self.space, self.sites, self.demand, self.degrees)
             shape = len(self.degrees[0]), len(self.degrees[1])
-            timings, both = self.space.timings, ((key[0], "prefill"), (key[1], "decode"))
-            timings.setdefault(both[0], Timings(pair.of_prefills, (shape[0], 1)))
-            timings.setdefault(both[1], Timings(pair.of_decodes, (1, shape[1])))
-            load = Load(input=pair.input, output_tokens=pair.output, concurrency=1)
-            known[key] = Columns(pair, load, shape, (timings[both[0]], timings[both[1]]))
+            timings, load = self.space.timings, Load(input=pair.input, output_tokens=pair.output, concurrency=1)
+            first = timings.setdefault((key[0], "prefill", shape), Timings(pair.of_prefills, shape))
+            then = timings.setdefault((key[1], "decode", shape), Timings(pair.of_decodes, shape))
+            known[key] = Columns(pair, load, shape, (first, then))
         return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:

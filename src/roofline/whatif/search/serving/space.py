@@ -61,8 +61,8 @@ class SiteSpace:
     _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
     """Step times of two pools, by the kinds of their replicas."""
-    timings: dict[tuple[int, str], Timings] = field(default_factory=dict, init=False, repr=False)
-    """Step times of a pool of replicas of one kind, by that kind and what they do, beside any other pool."""
+    timings: dict[tuple[int, str, tuple[int, int]], Timings] = field(default_factory=dict, init=False, repr=False)
+    """Step times of a pool, by the kind of its replicas, their phase and the shape: beside any other pool."""
 
     def replicas(self, site: Site, demand: Load) -> FittingReplicas:
         """The replicas that fit the memory of a site."""
