@@ -133,6 +133,7 @@ WITHOUT_FRAMES = (
 )  # fmt: skip
 
 
+@pytest.mark.drawn(7)
 @pytest.mark.parametrize("words", WITHOUT_FRAMES)
 def test_a_command_without_polars(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -26,7 +26,7 @@ WINDOWED, LATENT, SEEING = "openai/gpt-oss-20b", "deepseek-ai/DeepSeek-V3", "goo
 ONE_CHIP = ("h100-sxm", "a100-sxm-80gb", "mi300x", "b200", "peak=200T,bw=2T,mem=80G")
 SEVERAL = (("8xh100-sxm", {"layout": "tp=4"}), ("8xh200-sxm", {"tp": 8}), ("8xb200", {"layout": "tp=2", "dp": 4}),
            ("8xmi300x", {}), ("2xl40s", {"layout": "tp=2"}))  # fmt: skip
-DRAWN_BY_DAY, DRAWN = 12, 200
+DRAWN_BY_DAY, DRAWN = 6, 200
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ ANSWERED = 134
 """Kinds that are answered whole; 125 are wanted."""
 DRAFTS = "run only when drafting"
 """How a model says that its layers for drafts take no part in its own steps."""
-BY_DAY = 12
+BY_DAY = 5
 ALONE = {"schema", "name", "estimate"}
 """What of an answer one door alone says."""
 

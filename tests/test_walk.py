@@ -44,6 +44,7 @@ def test_the_page_asks_every_question_once() -> None:
     assert [question for question, _ in walk()] == list(ANSWERS)
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("question", "told"), walk(), ids=lambda v: v if isinstance(v, str) else "")
 def test_the_first_screen_has_the_answer(question: str, told: Told, tmp_path: Path) -> None:
     words = [sys.executable, "-m", *shlex.split(told.text)]

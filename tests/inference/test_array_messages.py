@@ -60,6 +60,7 @@ def test_arrays_of_a_step_are_told_by_their_lengths() -> None:
         rl.fit(HYBRIDS[0], on="h200-sxm", batch=np.ones((2, 2), dtype=int), context=np.array([[10], [20], [30]]))
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_hybrids_are_served_at_a_rate(name: str) -> None:
     """As one number, as lists, followed and in closed form; a state alone, which no token makes larger, simulated."""

@@ -76,6 +76,7 @@ def followed(rate: float, seconds: np.ndarray, inputs: int = 300_000) -> np.ndar
 LINEAR = 0.01 + 0.002 * np.arange(1, 33)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize(("rate", "seconds"), [(0.3, np.ones(1)), (0.8, np.ones(1)), (100.0, LINEAR), (390.0, LINEAR)])
 def test_the_queue_is_what_events_give(rate: float, seconds: np.ndarray) -> None:
     queue, latencies = BatchQueue(rate, seconds), followed(rate, seconds)

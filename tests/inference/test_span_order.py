@@ -64,14 +64,15 @@ def test_pools_have_the_speed_of_light_of_the_sequences_that_run() -> None:
 
 
 def test_spans_of_ranks_in_step_are_in_order() -> None:
-    """Servers and pools, whose fullest rank decides, from one request to more than run at once."""
+    """Servers and pools, whose fullest rank decides, from one request to more than run at once; by day fewer."""
+    users, rates, answers = by_day((USERS[::2], RATES[1:], ANSWERS[1:]), (USERS, RATES, ANSWERS))
     given: dict[str, Any] = {"on": "16xb200", "layout": "dp=8,ep=8", "law": "ideal", "input": 900}
     for engine in by_day(("vllm",), ("none", "vllm", "sglang")):
-        for load in ({"concurrency": USERS}, {"rate": RATES, "formula": True}):
-            assert not disordered(rl.serve(LATENT, engine=engine, output_tokens=ANSWERS, **given, **load))
+        for load in ({"concurrency": users}, {"rate": rates, "formula": True}):
+            assert not disordered(rl.serve(LATENT, engine=engine, output_tokens=answers, **given, **load))
         pools = {"prefill_layout": "dp=8,ep=8", "prefills": 1, "decodes": 1, "engine": engine}
-        for number in ({"concurrency": 10 * USERS}, {"rate": RATES}):
-            answer = rl.serve(LATENT, output_tokens=ANSWERS, **given, **pools, **number)
+        for number in ({"concurrency": 10 * users}, {"rate": rates}):
+            answer = rl.serve(LATENT, output_tokens=answers, **given, **pools, **number)
             assert np.isfinite(answer.ttft.expected).all()
             assert not disordered(answer)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from alike import EQUAL
+from folded import by_day
 from roofline.declared.errors import InputError
 from roofline.inference.generate import Speculation
 from roofline.serving.drafting import QUANTILES, SUMMED, expected_steps, step_quantiles, yields
@@ -100,11 +101,12 @@ def test_all_drafts_right() -> None:
 
 
 def test_arrays_are_their_elements() -> None:
-    users, outputs = np.array([1, 8, 64]), np.array([[1], [2], [300]])
+    users = by_day(np.array([1, 64]), np.array([1, 8, 64]))
+    outputs = by_day(np.array([[2], [300]]), np.array([[1], [2], [300]]))
     given_ = {"input": 700, "on": "h100-sxm", "speculation": Speculation(0.6, 4, rl.load(SMALL))}
     every = serve(LARGE, output=outputs, concurrency=users, **given_)
-    for i, out in enumerate((1, 2, 300)):
-        for j, n in enumerate((1, 8, 64)):
+    for i, out in enumerate(outputs[:, 0].tolist()):
+        for j, n in enumerate(users.tolist()):
             one = serve(LARGE, output=out, concurrency=n, **given_)
             for name in ("ttft", "tpot"):
                 of_all, alone = getattr(every, name).expected[i, j], getattr(one, name).expected

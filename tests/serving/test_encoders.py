@@ -127,6 +127,7 @@ def test_a_slow_link_is_waited_for_like_a_slow_encoder(model: rl.Model) -> None:
     assert thin.at(0.5 * thin.fastest).wait == pytest.approx(3 * front.at(0.5 * front.fastest).wait)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("load", [{"rate": 2.0}, {"concurrency": 4}, {"concurrency": 64}, {"concurrency": 1}])
 def test_the_simulation_agrees(model: rl.Model, load: dict[str, Any]) -> None:
     asked = {**SLOW, **load, **IMAGES, "images": 4}
@@ -175,6 +176,7 @@ class Rows(Ledger):
         raise Killed
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("load", [{"concurrency": 12}, {"rate": 4.0}, {"concurrency": 12, "prefill_layout": "tp=1"}])
 def test_a_killed_simulation_goes_on_with_the_queue_as_it_was(model: rl.Model, load: dict[str, Any]) -> None:
     asked = {"on": "h100-sxm", "encoders": 2, "encoder_on": "l40s", "requests": 300, **LENGTHS, **IMAGES, **load}

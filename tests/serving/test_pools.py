@@ -137,7 +137,7 @@ def test_the_replicas_are_those_that_serve_most() -> None:
 
 
 def test_at_a_rate_the_replicas_are_those_that_answer_soonest_and_none_is_saturated() -> None:
-    for rate in (1.0, 20.0, 80.0, 130.0):
+    for rate in by_day((20.0, 130.0), (1.0, 20.0, 80.0, 130.0)):
         p = pools_of(concurrency=None, rate=rate)
         assert p.requests_per_second == rate
         assert max(p.prefill_utilisation, p.transfer_utilisation, p.decode_utilisation) < 1

@@ -119,7 +119,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("model", "place", "new", "out"), NAMED)
 def test_the_formula_is_what_requests_see_that_are_followed(
     model: str, place: dict[str, Any], new: int, out: int

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from folded import by_day
 from roofline.kernels.target import CALIBRATED, IDEAL, Mode
 from roofline.serving.replications import (
     Drawn,
@@ -70,6 +71,7 @@ def test_lengths_are_a_stratified_sample() -> None:
     assert of_some == pytest.approx(500, rel=0.01)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("engine", "users", "given"), [("vllm", 40, (2000, 8)), ("sglang", 5, (900, 12)), ("sglang", 64, (1000, 60))]
 )
@@ -100,6 +102,7 @@ def test_users_by_an_ideal_law_are_the_formulas(law: Mode, users: bool) -> None:
         assert answers_are_followed(8, 1, load, False, drafts=False, law=law, mixes=mixes)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("users", [2, 12])
 def test_users_of_prompts_alone_are_what_a_simulation_sees(users: int) -> None:
     given = {"on": "h100-sxm", "engine": "vllm", "input": 3000, "output_tokens": 1, "concurrency": users}
@@ -126,6 +129,7 @@ def test_users_beyond_all_places_wait_for_the_highest_rate() -> None:
     assert served.tpot.expected[0] == pytest.approx(served.tpot.expected[1], rel=1e-12)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("engine", "layout", "given"),
     [
@@ -150,7 +154,7 @@ def test_ranks_in_step_wait_for_the_slowest() -> None:
     given = {"input": 1500, "output_tokens": 4, "rate": 40.0, "on": "4xh100-sxm", "engine": "vllm", **EQUAL}
     apart, in_step = (rl.serve("Qwen/Qwen3-30B-A3B", layout=f"dp=4{ep}", **given) for ep in ("", ",ep=4"))
     seen = rl.simulate(
-        "Qwen/Qwen3-30B-A3B", layout="dp=4,ep=4", **given, extent=rl.Extent(requests=8000, seed=1)
+        "Qwen/Qwen3-30B-A3B", layout="dp=4,ep=4", **given, extent=rl.Extent(requests=by_day(2500, 8000), seed=1)
     )  # fmt: skip
     assert in_step.tpot.expected > 1.3 * apart.tpot.expected
     assert float(in_step.tpot.expected) == pytest.approx(seen.tpot.mean, rel=0.03, abs=seen.tpot.half_width)
@@ -160,7 +164,9 @@ def test_prompts_wait_for_those_of_other_ranks() -> None:
     """TensorRT-LLM's `timeout_iters`; answers that are not followed refuse it."""
     given = {"input": 800, "on": "8xb200", "layout": "dp=8,ep=8", "engine": "trtllm(timeout_iters=20)", "rate": 60.0}
     served = rl.serve("Qwen/Qwen3-30B-A3B", output_tokens=60, **given)
-    seen = rl.simulate("Qwen/Qwen3-30B-A3B", output_tokens=60, **given, extent=rl.Extent(requests=4000, seed=3))
+    seen = rl.simulate(
+        "Qwen/Qwen3-30B-A3B", output_tokens=60, **given, extent=rl.Extent(requests=by_day(1500, 4000), seed=3)
+    )
     for name in ("ttft", "tpot"):
         mean, expected = getattr(seen, name), float(getattr(served, name).expected)
         assert abs(expected - mean.mean) < 0.03 * mean.mean + mean.half_width

@@ -65,10 +65,10 @@ def test_whoever_comes_to_an_idle_server_waits_for_nobody() -> None:
 @pytest.mark.parametrize("formula", [False, True])
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 def test_throughput_never_falls_with_concurrency(engine: str, formula: bool, whole: bool) -> None:
-    """By day servers that are followed have fewer points, and up to 500 users: each takes longer than a simulation."""
+    """By day servers that are followed have fewer points, and up to 16 users: each takes longer than a simulation."""
     for size in ((100, 10), (2000, 8), (20000, 100), (300, 1000), (3000, 1)):
         followed = formula and size[1] <= SHORT_APART
-        most, points = (500, 6) if followed and not whole else (2000, 60 if formula else 10)
+        most, points = (16, 3) if followed and not whole else (2000, 60 if formula else 10)
         many = np.unique(np.geomspace(1, most, points).astype(int))
         given = {"input": size[0], "output": size[1], **H100, "engine": engine, "formula": formula}
         rates = rl.serve(LLAMA, concurrency=many, **given).requests_per_second

@@ -55,6 +55,7 @@ def test_prompts_of_several_steps_wait_for_those_that_come_together(new: int, cv
     assert told.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.03)
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("new", "out"), [(848, 95), (729, 899)])
 @pytest.mark.parametrize("load", [0.9, 0.6])
 def test_ranks_in_step_at_random(new: int, out: int, load: float) -> None:

@@ -189,7 +189,7 @@ def test_ranks_that_share_experts_step_together_as_in_a_simulation() -> None:
     sizes = {"input": 1000, "output_tokens": 100}
     asked, seen = (
         rl.serve(QWEN, rate=20, **sizes, **STEADY),
-        rl.simulate(QWEN, rate=20, requests=by_day(6000, 12_000), **sizes, **STEADY),
+        rl.simulate(QWEN, rate=20, requests=by_day(2500, 12_000), **sizes, **STEADY),
     )
     assert asked.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.1)
     assert asked.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.06)
@@ -200,6 +200,7 @@ def test_ranks_that_share_experts_step_together_as_in_a_simulation() -> None:
     assert asked.requests_per_second == pytest.approx(seen.requests_per_second, rel=0.05)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("users", [1, 2, 3, 4])
 def test_few_users_of_ranks_in_step(users: int) -> None:
     sizes = {"input": 1000, "output_tokens": 100, "concurrency": users}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from folded import folded
+from folded import by_day, folded
 from roofline.training.pipeline.schedule import StageTimes, length, play
 from roofline.work.training import CHUNKED, SCHEDULES, V_SHAPED
 
@@ -24,7 +24,7 @@ def drawn(schedule: str, rng: np.random.Generator) -> tuple[list[StageTimes], in
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_the_length_is_that_of_every_item_played_out(schedule: str) -> None:
     rng = np.random.default_rng(7)
-    for _ in range(60):
+    for _ in range(by_day(15, 60)):
         stages, m, v = drawn(schedule, rng)
         assert length(schedule, stages, m, v) == pytest.approx(play(schedule, stages, m, v, m).seconds, rel=1e-12)
 

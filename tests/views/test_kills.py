@@ -238,4 +238,4 @@ def test_a_simulation_that_is_killed_at_its_checkpoints_ends_with_the_same_bytes
     def clean() -> None:
         removed(*tmp_path.iterdir())
 
-    assert killed_everywhere(tmp_path, SIMULATE, clean, check, by_day(4, 1)) > 10
+    assert killed_everywhere(tmp_path, SIMULATE, clean, check, by_day(9, 1)) > 10

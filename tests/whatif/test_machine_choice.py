@@ -91,9 +91,11 @@ def test_users_or_requests() -> None:
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["machines", MODEL, "--requests-a-day", "200k", "--work", "code"])
+    main(["machines", MODEL, "--users", "8"])
     out = capsys.readouterr().out
     assert all(f" {name} " in out for name in RENTED)
+    main(["machines", MODEL, "--requests-a-day", "200k", "--work", "code", "--on", "h100-sxm"])
+    out = capsys.readouterr().out
     assert "code: 4.63 requests/s of 2,048 tokens in, 28 out" in out
     main(["machines", MODEL, "--users", "8", "--on", "h100-sxm", "--json"])
     assert json.loads(capsys.readouterr().out)["schema"] == "roofline.machines/1"

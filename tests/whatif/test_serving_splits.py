@@ -181,7 +181,7 @@ def test_a_search_whose_time_ends_answers_with_the_best_so_far() -> None:
 
 @pytest.mark.parametrize("words", ["60", "61.5", "60s", "2min"])
 def test_a_time_is_a_number_of_seconds_or_has_a_unit(capsys: pytest.CaptureFixture[str], words: str) -> None:
-    main(["search", "gpt2", "--on", ON, "--chips", "2", "--input", "9", "--output-tokens", "29", "--seconds", words])
+    main(["search", "gpt2", "--on", ON, "--chips", "2", "--input", "9", "--output-tokens", "290", "--seconds", words])
     assert "not looked at" not in capsys.readouterr().out
 
 

@@ -244,11 +244,15 @@ def _refuse(rate: Array, tandem: Tandem, prefills: Array, decodes: Array) -> Non
 
 @dataclass(frozen=True)
 class Columns:
-    """Step times and sizes of all elements of the settings, along one axis."""
+    """Step times and sizes of all elements of the settings, along one axis.
+
+    `timed`: step times of either kind of replica, where they are known.
+    """
 
     pair: Pair
     load: Load
     shape: tuple[int, ...]
+    timed: tuple[Timings, Timings] | None = None
 
     def flat(self, value: Count) -> Array:
         """The value of each element, along one axis."""
@@ -262,15 +266,20 @@ class Columns:
     @cached_property
     def _batches(self) -> tuple[Array, Array]:
         """Numbers of prompts of a batch and its seconds."""
-        return self._table(*self._timings(self.pair.of_prefills).batches)
+        return self._table(*self._timings[0].batches)
 
     @cached_property
     def _decoded(self) -> tuple[Array, Span]:
-        return self._timings(self.pair.of_decodes).decoded
+        return self._timings[1].decoded
 
-    def _timings(self, pair: Pair) -> Timings:
-        """Step times of one kind of replica; a single element where only the load or replica numbers are arrays."""
-        return known_timings(pair, self.shape if any(np.shape(v) for v in pair.sizes.values()) else ())
+    @cached_property
+    def _timings(self) -> tuple[Timings, Timings]:
+        """Step times of either kind of replica: of one element where only the load or their numbers are arrays."""
+
+        def timings(pair: Pair) -> Timings:
+            return known_timings(pair, self.shape if any(np.shape(v) for v in pair.sizes.values()) else ())
+
+        return self.timed or (timings(self.pair.of_prefills), timings(self.pair.of_decodes))
 
     @cached_property
     def _steps(self) -> tuple[Array, Array]:

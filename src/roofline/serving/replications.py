@@ -602,10 +602,12 @@ class Replications:
 
         Long prompts spend longer in the front end, so shorter ones overtake them.
         """
-        order = np.lexsort((self.ready.take(at), r))
-        if (order[1:] > order[:-1]).all():
+        ready = self.ready.take(at)
+        if not ((ready[1:] < ready[:-1]) & (r[1:] == r[:-1])).any():
             return
-        self.slots[:, at] = self.slots[:, at[order]]
+        order = np.lexsort((ready, r))
+        moved = np.flatnonzero(order != np.arange(len(order)))
+        self.slots[:, at[moved]] = self.slots[:, at[order[moved]]]
         first = np.flatnonzero(np.diff(r, prepend=-1))
         number = np.diff(first, append=len(r))
         for values, total in ((self.fresh, self.upto), (self.each, self.attended), (self.taken, self.held)):

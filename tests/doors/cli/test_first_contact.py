@@ -18,7 +18,7 @@ import pytest
 
 import roofline as rl
 from documented import ROOT
-from folded import folded
+from folded import by_day, folded
 from roofline.doors.cli.main import main
 from roofline.doors.cli.old_names import RENAMED
 from roofline.doors.cli.waiting import waiting
@@ -291,7 +291,7 @@ def test_advice_of_a_report_has_fp8_weights_of_the_better_grade_first() -> None:
     assert re.search(r"^\| weights in 8 bits \| .* \| A \|$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("model", [LLAMA, LARGE])
+@pytest.mark.parametrize("model", by_day([LLAMA], [LLAMA, LARGE]))
 def test_a_report_of_inference_says_nothing_of_a_training_step(model: str) -> None:
     assert "training" not in report_of(model).lower()
 
@@ -376,6 +376,7 @@ def one_answer() -> float:
     return sum(cpu_seconds(f"fit {GPT2} --on l4") for _ in range(3)) / 3
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     ("words", "times"),
     [("models --on rtx-4090", 35), (f"report {GPT2} --on h100-sxm --out {{}}/report.html", 25),

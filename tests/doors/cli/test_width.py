@@ -155,6 +155,7 @@ def test_every_command_has_a_line_here() -> None:
     assert set(OF_EVERY_COMMAND) == set(COMMANDS) - NO_TEXT
 
 
+@pytest.mark.drawn(14)
 @pytest.mark.parametrize("words", [*OF_EVERY_COMMAND.values(), *OTHERS])
 def test_every_command_keeps_to_the_width(
     words: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

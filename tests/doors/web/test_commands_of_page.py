@@ -105,7 +105,7 @@ CHOICES = """async (given) => {
 def test_the_first_answer_and_the_machines_are_those_of_their_commands(
     page: Page, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = {"precision": "fp8", "tpot": "40ms", "price": "2.5", "users": 20, "work": "code"}
+    given = {"precision": "fp8", "tpot": "40ms", "price": "2.5", "users": 20, "work": "agents"}
     lines, answers = page.sees(CHOICES, given)
     assert [printed(line, capsys) for line in lines] == answers
     assert [answer["schema"] for answer in answers] == ["roofline.answer/1", "roofline.machines/1"]

@@ -169,6 +169,7 @@ def absolute(folder: Path) -> Sequence[str]:
     )  # fmt: skip
 
 
+@pytest.mark.drawn(9)
 @pytest.mark.parametrize("name", BASES)
 def test_whatever_a_body_says_only_what_is_installed_is_opened(name: str, client: TestClient, folder: Path) -> None:
     """By Python's own record of what it opens, so that no way to open a file is left out."""
@@ -182,6 +183,7 @@ def test_whatever_a_body_says_only_what_is_installed_is_opened(name: str, client
             assert outside == [], (place, text)
 
 
+@pytest.mark.drawn(9)
 @pytest.mark.parametrize("name", BASES)
 def test_no_text_of_a_body_opens_a_file(name: str, client: TestClient, folder: Path, touched: list[str]) -> None:
     for i, place in enumerate(texts_of(QUESTIONS[name].body, BASES[name])):

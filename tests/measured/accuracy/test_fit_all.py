@@ -202,6 +202,7 @@ REAL = {
 """Step → the table that it reads, its rows, and the file and the values that it should come to."""
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("step", REAL)
 def test_a_real_step_comes_to_what_was_drawn_and_run_twice_changes_nothing(
     step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -8,15 +8,17 @@ arrivals are dealt out to c groups in turn, whose gaps are then Erlang.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.bracketing import halved
+from roofline.declared.numbers.maths import is_array
 from roofline.serving.closed_forms.batches import normal_share
-from roofline.serving.closed_forms.interpolation import interpolated
+from roofline.serving.closed_forms.interpolation import beside, interpolated
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without bound is cut off."""
@@ -30,11 +32,8 @@ def balance(nodes: Array, excess: Array) -> Array:
     """The point where `excess`, linear between nodes, first reaches 0 from below; else the first or last node."""
     reached = ~(excess < 0)
     reached[-1] = True
-    right = np.maximum(reached.argmax(axis=0), 1)[np.newaxis]
-    (start, low), (end, high) = (
-        (np.take_along_axis(np.broadcast_to(nodes, excess.shape), at, axis=0)[0], np.take_along_axis(excess, at, 0)[0])
-        for at in (right - 1, right)
-    )
+    left = np.maximum(reached.argmax(axis=0), 1) - 1
+    (start, end), (low, high) = beside(nodes, left), beside(excess, left)
     part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0 * (low < 0))
     return np.asarray(start + (end - start) * np.minimum(np.maximum(part, 0.0), 1.0))
 
@@ -316,6 +315,17 @@ class Tandem:
             p = self._passage(rate, others, np.zeros(()))
             number = np.maximum(rate * self.latency(p), 1.0)
         return number, p
+
+    def where(self, kept: Array) -> Tandem:
+        """The pools at some elements of the last axis, selected by a mask or by indices."""
+        elements = self.capacity.shape[-1]
+
+        def some(value: Any) -> Any:
+            if isinstance(value, (Batches, Places)):
+                return replace(value, **{f.name: some(getattr(value, f.name)) for f in fields(value)})
+            return value[..., kept] if is_array(value) and value.shape[-1:] == (elements,) else value
+
+        return replace(self, **{f.name: some(getattr(self, f.name)) for f in fields(self)})
 
     @cached_property
     def _several(self) -> Tandem:

@@ -189,8 +189,10 @@ class Varied:
         varied = np.where(np.asarray(self.lengths) > 0, self.lengths, over)
         square, deviations = np.log1p(varied), np.sqrt(over / np.maximum(varied, 1e-300))
 
+        seldom = some < 1
+
         def beyond(share: float, deviation: float) -> Array:
-            z = np.where(some < 1, normal_quantile(1 - (1 - share) / some), deviation)
+            z = np.where(seldom, normal_quantile(1 - (1 - share) / some), deviation) if seldom.any() else deviation
             gamma = np.maximum(1 - over / 9 + z * root, 0.0) ** 3
             lognormal = 1 + deviations * np.expm1(z * np.sqrt(square) - square / 2)
             seconds = least + added * np.maximum((1 - part) * gamma + part * lognormal, 0.0)

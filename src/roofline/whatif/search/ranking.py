@@ -23,7 +23,7 @@ from roofline.whatif.search.serving.followed import (
     may_be_followed,
     plan_order,
 )
-from roofline.whatif.search.serving.plans import ServingPlan, Site, error_of, simplicity
+from roofline.whatif.search.serving.plans import ServingPlan, Site, error_of, percentiles_of, simplicity
 from roofline.whatif.search.serving.pools import connected, disaggregated, lightest_pools, pool_pairs
 from roofline.whatif.search.serving.replicas import aggregated, lightest
 from roofline.whatif.search.serving.space import Looked, SiteSpace, all_looked
@@ -85,10 +85,15 @@ class Ranked:
             numbers = np.array([*(known_numbers(plan, int(n))[0] for n in numbers[:-1]), most])
         numbers = each * np.unique(numbers)
         answer = plan.evaluated(numbers)
-        eased = [replace(plan, concurrency=int(n)).answered(answer, i) for i, n in enumerate(numbers)]
-        enough = [p for p in eased if p.requests_per_second >= least_rate and p.keeps]
-        sure = [p for p in enough if p.chance >= SURE and _use_with_room(p) <= 1]
-        return sure[-1] if sure else min(enough, key=_use_with_room, default=plan)
+        percentiles, enough = percentiles_of(answer), list[ServingPlan]()
+        for i, number in reversed(list(enumerate(numbers))):
+            eased = replace(plan, concurrency=int(number)).answered(answer, i, percentiles)
+            if eased.requests_per_second < least_rate or not eased.keeps:
+                continue
+            if eased.chance >= SURE and _use_with_room(eased) <= 1:
+                return eased
+            enough.append(eased)
+        return min(reversed(enough), key=_use_with_room, default=plan)
 
     @cached_property
     def recommended(self) -> ServingPlan | None:

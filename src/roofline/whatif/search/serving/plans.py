@@ -329,7 +329,7 @@ class ServingPlan(Spent, Figured):
         """Whether the simulation misses the limits."""
         return self.confirmation is not None and not self.confirmation.keeps
 
-    @property
+    @cached_property
     def chance(self) -> float:
         """The probability that all limits hold."""
         return self.limits.chance(self.means, self.percentiles)
@@ -359,17 +359,17 @@ class ServingPlan(Spent, Figured):
             self.model, site.under(self.group.layout), load, sizes, images=self.images, bill=site.bill, settled=settled
         )
 
-    def answered(self, answer: Any, i: int = 0) -> ServingPlan:
-        """The plan with the figures of an answer, or of its i-th element."""
+    def answered(self, answer: Any, i: int = 0, percentiles: Percentiles | None = None) -> ServingPlan:
+        """The plan with the figures of an answer, or of its i-th element. `percentiles`: those of the whole answer."""
         ttft, tpot = part(answer.ttft, i), part(answer.tpot, i)
         longer = part(answer.longer, i) if self.prefill is None else 1.0
         latency = float((ttft + tpot.times((self.demand.output_tokens - 1) * longer)).expected)
         rate = self.concurrency / latency if self.demand.rate is None else float(self.demand.rate)
         flight = self.concurrency if self.demand.rate is None else max(1, round(rate * latency))
         capacity = part(answer.capacity, i) * self.replicas if self.prefill is None else 0
-        percentiles = part(percentiles_of(answer), i)
+        tails = part(percentiles_of(answer) if percentiles is None else percentiles, i)
         return replace(
-            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=percentiles,
+            self, concurrency=flight, capacity=capacity, ttft=ttft, tpot=tpot, percentiles=tails,
             requests_per_second=rate, longer=longer,
         )  # fmt: skip
 

@@ -22,7 +22,7 @@ from roofline.inference.span import Span, exactly
 from roofline.serving.closed_forms.attainment import pool_percentiles
 from roofline.serving.closed_forms.disaggregated_queue import Passage, Tandem
 from roofline.serving.closed_forms.percentiles import Percentiles
-from roofline.serving.pool_sizing import Columns, Pair, Replicas, TimedPools
+from roofline.serving.pool_sizing import Columns, Pair, Replicas, TimedPools, Timings
 from roofline.serving.pools import Pools, pools_serving
 from roofline.serving.transfer import moved_bytes, networks
 from roofline.whatif.query.figures import Aim
@@ -45,6 +45,8 @@ HALVINGS = 14
 """Bisection steps for the rate of two pools."""
 NEAR = np.arange(-3, 3).reshape(-1, 1)
 """Offsets around the concurrency found; the last that keeps the limits is taken."""
+FEWER = 0.8
+"""Share of the splits that are left below which the others are dropped from the bisection."""
 EXACT = 24
 """Number of best splits per kind that are evaluated exactly."""
 WHOLE, MANY_LEFT, MOST_SPLITS = 2**14, 2**15, 2**19
@@ -180,11 +182,11 @@ class _PoolPair:
         known, key = self.space.columns, (id(self.kinds[0]), id(self.kinds[1]))
         if key not in known:
             pair = _pair(self.space, self.sites, self.demand, self.degrees)
-            known[key] = Columns(
-                pair,
-                Load(input=pair.input, output_tokens=pair.output, concurrency=1),
-                (len(self.degrees[0]), len(self.degrees[1])),
-            )
+            shape = len(self.degrees[0]), len(self.degrees[1])
+            timings, load = self.space.timings, Load(input=pair.input, output_tokens=pair.output, concurrency=1)
+            first = timings.setdefault((key[0], "prefill", shape), Timings(pair.of_prefills, shape))
+            then = timings.setdefault((key[1], "decode", shape), Timings(pair.of_decodes, shape))
+            known[key] = Columns(pair, load, shape, (first, then))
         return known[key]
 
     def tandem(self, splits: Splits) -> Tandem:
@@ -281,11 +283,12 @@ class _PoolPair:
             needed = int(demand.concurrency) / longest
         return BoundedSplits(self.splits, self.rates, needed, least * ROUNDING)
 
-    def scored(self, splits: Splits, aim: Aim) -> tuple[Array, Array]:
+    def scored(self, splits: Splits, aim: Aim, least: float | None = None) -> tuple[Array, Array]:
         """The score of each split, 0 where a limit is missed, and its requests in flight.
 
         The requests in flight are those of the load, or without one the most within the limits. The score is requests/s
         per chip, or under a load 1 / chips; for objectives that more chips improve, the objective itself.
+        Of a score below `least` or the best `EXACT` a lower bound above 0 may stand for it, where `least` is given.
         """
         tandem, demand, number = self.tandem(splits), self.demand, len(splits)
         if demand.concurrency is not None:
@@ -296,7 +299,7 @@ class _PoolPair:
             holds = (demand.rate < tandem.capacity) & self.keeps(tandem, p)
             flights, rate = np.ceil(demand.rate * tandem.latency(p)).astype(np.int64), p.rate
         else:
-            rate = self.highest(tandem, number)
+            rate = self.highest(tandem, splits.chips, None if aim.faster else least)
             several, p = tandem.always_at(np.maximum(rate, 1e-12))
             holds, flights = rate > 0, np.floor(several).astype(np.int64)
         if aim.faster:
@@ -310,13 +313,28 @@ class _PoolPair:
             score = (1.0 if demand.given else rate) / splits.chips
         return np.where(holds, score, 0.0), flights
 
-    def highest(self, tandem: Tandem, number: int) -> Array:
-        """The highest requests/s within the limits; 0 where there is none."""
-        low, high = np.zeros(number), np.asarray(tandem.capacity, dtype=float)
+    def highest(self, tandem: Tandem, chips: Array, least: float | None) -> Array:
+        """The highest requests/s within the limits; 0 where they are missed at the lowest rate that is asked about.
+
+        Pools that are sure to be worse per chip than `least` or than the best `EXACT` are not narrowed down further.
+        """
+        low, high = np.zeros(len(chips)), np.asarray(tandem.capacity, dtype=float)
+        lowest = high / 2**HALVINGS
+        places = np.flatnonzero(self.keeps(tandem, tandem.always_at(lowest)[1]))
+        if not len(places):
+            return low
+        tandem = tandem.where(places)
         for _ in range(HALVINGS):
-            middle = (low + high) / 2
+            start, end = low[places], high[places]
+            middle = (start + end) / 2
             enough = self.keeps(tandem, tandem.always_at(middle)[1])
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+            low[places], high[places] = np.where(enough, middle, start), np.where(enough, end, middle)
+            if least is not None and len(places) > EXACT:
+                least = max(least, float(np.partition(low / chips, -EXACT)[-EXACT]))
+                kept = high[places] >= least * chips[places] * ROUNDING
+                if np.count_nonzero(kept) < FEWER * len(places):
+                    low[places] = np.maximum(low[places], lowest[places])
+                    places, tandem = places[kept], tandem.where(kept)
         return low
 
     def unwalked(self, aim: Aim) -> _Walked:
@@ -327,7 +345,7 @@ class _PoolPair:
         """The best splits; those that score below `least` may be skipped."""
         most = MOST_SPLITS if aim.faster else WHOLE
         if self.splits.number <= most:
-            return self._piece_by_piece(self.bounded(0.0), 0.0, aim)
+            return self._piece_by_piece(self.bounded(0.0), least, aim)
         bounded, around = self.bounded(0.0), _Walked.none(self, aim)
         if not aim.faster:
             bounded = self._narrowed(max(least, LEAST), aim)
@@ -350,7 +368,7 @@ class _PoolPair:
             seen += len(piece)
             if bounded.least > 0:
                 piece = piece.where(bounded.bound(piece) >= max(least, best.least) * ROUNDING)
-            best = best.with_others(piece)
+            best = best.with_others(piece, least)
         return replace(best, unseen=bounded.number - seen)
 
     def _narrowed(self, least: float, aim: Aim) -> BoundedSplits:
@@ -358,7 +376,7 @@ class _PoolPair:
         bounded = self.bounded(least)
         while bounded.number > WHOLE:
             some = bounded.sample(SAMPLE)
-            score = self.scored(some, aim)[0]
+            score = self.scored(some, aim, 0.0)[0]
             narrower = self.bounded(max(least, float(np.sort(score)[-EXACT])))
             shrinks = narrower.number <= SHRINKS * bounded.number
             bounded = narrower
@@ -419,11 +437,11 @@ class _Walked:
         """The score of the last one; 0 where there are fewer than `EXACT`."""
         return float(self.score[-1]) if len(self.score) == EXACT else 0.0
 
-    def with_others(self, splits: Splits) -> _Walked:
-        """The best of these and further splits; on equal scores these come first."""
+    def with_others(self, splits: Splits, least: float = 0.0) -> _Walked:
+        """The best of these and further splits; on equal scores these come first. Those below `least` do not matter."""
         if not len(splits):
             return self
-        score, flights = self.pair.scored(splits, self.aim)
+        score, flights = self.pair.scored(splits, self.aim, max(least, self.least))
         missed = int(np.sum(score == 0))
         self.pair.space.clock.counts(len(splits))
         every, scores = self.splits.and_then(splits), np.concatenate([self.score, score])

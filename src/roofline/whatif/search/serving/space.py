@@ -17,7 +17,7 @@ from roofline.inference.step import check_context
 from roofline.layout.layout import Layout
 from roofline.model.media.images import Images
 from roofline.model.model import Model
-from roofline.serving.pool_sizing import Columns
+from roofline.serving.pool_sizing import Columns, Timings
 from roofline.serving.requests import ServedLoad, requests_of
 from roofline.serving.server import Server
 from roofline.whatif.search.serving.layouts import Degrees, by_stages, serving_layouts
@@ -61,6 +61,8 @@ class SiteSpace:
     _known: dict[tuple[int, Load], FittingReplicas] = field(default_factory=dict, init=False, repr=False)
     columns: dict[tuple[int, int], Columns] = field(default_factory=dict, init=False, repr=False)
     """Step times of two pools, by the kinds of their replicas."""
+    timings: dict[tuple[int, str, tuple[int, int]], Timings] = field(default_factory=dict, init=False, repr=False)
+    """Step times of a pool, by the kind of its replicas, their phase and the shape: beside any other pool."""
 
     def replicas(self, site: Site, demand: Load) -> FittingReplicas:
         """The replicas that fit the memory of a site."""
