@@ -922,7 +922,9 @@ class Open:
             # a step that ends a lull follows close behind its prompts' arrival: with less uneven gaps fewer requests
             # arrive during it, and more in lulls
             fewer[1:] = 1 - empty * (1 - coming[1:])
-            lull = rate * often * decode_steps * plain + calm  # requests that arrive in one, however few lulls there are
+            lull = (
+                rate * often * decode_steps * plain + calm
+            )  # requests that arrive in one, however few lulls there are
             often = 1 / np.maximum(1 - (shares * means[1:] * (1 - coming[1:])).sum(axis=0) / lull, 0.1)
             fewer[0] = often
         quiet = np.where(sooner, empty, 1.0)
