@@ -14,7 +14,7 @@ import roofline as rl
 from alike import EQUAL
 from folded import by_day
 from roofline.serving.closed_forms.percentiles import SHARES, Tail, Varied
-from roofline.serving.server import SHORT_FIRST
+from roofline.serving.server import FIRST_USERS
 from roofline.serving.simulate.simulate import Extent, simulate
 
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -84,7 +84,7 @@ def test_in_order_around_the_mean(new: int, out: int, users: int, engine: str) -
         assert 0 < values[0] <= values[3]
         assert mean <= values[3] * (1 + 1e-6)
         # not where servers are followed: simulated, three users of (1, 2) have a median TTFT of 18.8 ms, a mean of 16.7
-        assert values[0] <= mean * (1 + 1e-9) or out <= SHORT_FIRST
+        assert values[0] <= mean * (1 + 1e-9) or out <= FIRST_USERS
 
 
 def test_arrays_are_their_elements() -> None:

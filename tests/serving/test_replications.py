@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import roofline as rl
 from folded import by_day
+from roofline.inference.settings import setup
 from roofline.kernels.target import CALIBRATED, IDEAL, Mode
 from roofline.serving.replications import (
     Drawn,
@@ -17,10 +20,17 @@ from roofline.serving.replications import (
     arrival_times,
     drawn_lengths,
 )  # fmt: skip
-from roofline.serving.server import UNSURE, answers_are_followed
+from roofline.serving.serve import server_of
+from roofline.serving.server import UNSURE, Server, answers_are_followed
 from roofline.serving.simulate.policy import Policy
 
 LLAMA, EQUAL = "meta-llama/Llama-3.1-8B", {"input_cv": 0.0, "output_cv": 0.0}
+
+
+def asked_at_a_rate(model: str, given: dict[str, Any]) -> Server:
+    """The server of settings."""
+    where = rl.Where(on=given["on"], engine=given["engine"], layout=given["layout"])
+    return server_of(setup(rl.load(model), where), rl.Load(given["input"], given["output_tokens"], rate=1))
 
 
 def one_by_one(seconds: float) -> StepArrays:
@@ -83,6 +93,29 @@ def test_users_of_short_answers_are_what_a_simulation_sees(engine: str, users: i
     pairs = ((users / served.requests_per_second, seen.latency), (served.ttft.expected, seen.ttft))
     for expected, mean in (*pairs, (served.tpot.expected, seen.tpot)):
         assert abs(float(expected) - mean.mean) < 0.02 * mean.mean + mean.half_width
+
+
+def test_prompts_of_one_rank_keep_all_waiting_as_in_a_simulation() -> None:
+    """SGLang's prompts go first: TPOT, of answers that are not short."""
+    given = {"on": "8xh100-sxm", "engine": "sglang", "layout": "dp=4,ep=4", "input": 1000, "output_tokens": 380}
+    rate = 0.7 * float(asked_at_a_rate("Qwen/Qwen3-30B-A3B", given).fastest)
+    served = rl.serve("Qwen/Qwen3-30B-A3B", rate=rate, **given)
+    seen = rl.simulate("Qwen/Qwen3-30B-A3B", rate=rate, extent=rl.Extent(requests=4000, seed=1), **given)
+    assert served.ttft.expected == pytest.approx(seen.ttft.mean, rel=0.03)
+    assert served.tpot.expected == pytest.approx(seen.tpot.mean, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("engine", "layout", "new", "out"), [("sglang", "dp=8,ep=8", 153, 125), ("trtllm", "dp=16,ep=16", 118, 1)]
+)
+def test_ranks_whose_every_step_has_prompts_have_times(engine: str, layout: str, new: int, out: int) -> None:
+    """Ranks take turns so evenly that hardly a step is without prompts: the formula divides by no lull."""
+    given = {"on": "16xb200", "engine": engine, "layout": layout, "input": new, "output_tokens": out}
+    server = asked_at_a_rate("deepseek-ai/DeepSeek-V3", given)
+    for load in (0.7, 0.95):
+        seen = server.open_loop(load * float(server.fastest), 1).answer()
+        assert 0 < float(seen.ttft) < 5
+        assert 0 < float(seen.following) < 5
 
 
 @pytest.mark.parametrize("users", [1, 2])

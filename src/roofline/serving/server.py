@@ -76,11 +76,13 @@ LEAST, SETTLING = 3000, 4000
 
 Warm-up: half as many requests (at most SETTLING), plus three times the number in flight.
 """
-SHORT, SHORT_APART, SHORT_FIRST, SHORT_USERS, CROWD = 100, 40, 60, 16, 2048
+SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
 """Tokens of the longest answers, on average, whose server is followed step by step: of ranks in step, of others at a
-rate, of others with users where prompts go first, which keeps users together, and of others with users; and the most
-requests that a rank runs at once. The formula takes a hundredth of the time, and is right for longer ones more
-often."""
+rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
+time, and is right for longer ones more often."""
+FIRST_IN_STEP, FIRST_USERS = 400, 60
+"""The same where prompts go first, of ranks in step at a rate and of others with users: prompts of one rank keep all
+waiting, and users who waited together come again together."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -1012,8 +1014,11 @@ def answers_are_followed(
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    apart = SHORT_APART if not closed else SHORT_USERS if mixes else SHORT_FIRST
-    longest = np.where(np.asarray(in_step) > 1, SHORT, apart)
+    users, rate = (
+        ((SHORT, SHORT_USERS), (SHORT, SHORT_APART)) if mixes else ((SHORT, FIRST_USERS), (FIRST_IN_STEP, SHORT_APART))
+    )
+    several, one = users if closed else rate
+    longest = np.where(np.asarray(in_step) > 1, several, one)
     return np.asarray((np.asarray(output) <= longest) & ~formula)
 
 

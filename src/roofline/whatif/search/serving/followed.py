@@ -15,7 +15,7 @@ from roofline.declared.errors import InputError
 from roofline.declared.groups import Load
 from roofline.kernels.target import mode_named
 from roofline.serving.replications import neighbouring_users
-from roofline.serving.server import SHORT, answers_are_followed
+from roofline.serving.server import FIRST_IN_STEP, answers_are_followed
 from roofline.whatif.query.figures import Aim
 from roofline.whatif.search.serving.plans import Group, ServingPlan, error_of, simplicity
 from roofline.whatif.search.serving.space import SiteSpace
@@ -105,7 +105,7 @@ class _Tried:
 
 def answers_may_be_followed(demand: Load) -> bool:
     """Whether `serve` follows aggregated replicas of some layout under a load, with a number of users or at a rate."""
-    return int(demand.output_tokens) <= SHORT
+    return int(demand.output_tokens) <= FIRST_IN_STEP
 
 
 def may_be_followed(demand: Load) -> bool:
