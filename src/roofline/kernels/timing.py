@@ -223,8 +223,9 @@ def _from_one(op: o.Op, target: Target) -> Timing:
     if isinstance(op, o.Lookup) and op.hashed and target.engine.hosted(target.chip):
         expected = most(expected, UNFUSED.bytes(op, target.precision).weights / (target.chip.host or HOST_LINK))
     more_compute, more_memory = _beyond(op, target, compute, memory)
-    grouped = isinstance(op, o.ExpertMatMul)
-    padding = padding_of(op, target) / target.chip.peak(matrix_format(op, target)) if grouped else 0.0
+    padding: Count = 0.0
+    if isinstance(op, o.ExpertMatMul):
+        padding = padding_of(op, target) / target.chip.peak(matrix_format(op, target))
     tiles = tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0
     if target.chip.cap is not None:
         busy = Busy(expected, compute, memory + more_memory, 0.0, padding, tiles, more_compute)
