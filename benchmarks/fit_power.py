@@ -2,10 +2,11 @@
 
     python benchmarks/fit_power.py DIR [--out FILE]
 
-Each generation has five shares of the TDP: `running`, `compute`, `memory`, `padding` and `tiles`. Watts are predicted
-at the measured rate and time of a step, so errors of times do not matter. The fit minimises the sum of smooth absolute
-errors of logarithms. It also prints the median error of each model's rows by the shares that the other models give;
-`low` and `high` are the ends of the interval that holds 80 % of these errors.
+Each generation has shares of the TDP: `running`, `compute`, `memory`, `padding`, `tiles` and `slower`. A unit without
+work in its rows keeps the default share. Watts are predicted at the measured rate and time of a step, so errors of
+times do not matter. The fit minimises the sum of smooth absolute errors of logarithms. It also prints the median error
+of each model's rows by the shares that the other models give; `low` and `high` are the ends of the interval that holds
+80 % of these errors.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from measured_power import Powered, denoised, rows
 from roofline.kernels.power import SHARES, draw_of
 
 GENERATIONS = ("ampere", "hopper", "blackwell")
-UNITS_OF_FIT = ("compute", "memory", "padding", "tiles")
+UNITS_OF_FIT = ("compute", "memory", "padding", "tiles", "slower")
 NAMES = ("running", *UNITS_OF_FIT)
-START, MOST = (0.3, 0.8, 0.5, 0.5, 0.5), (1.0, 1.2, 4.0, 4.0, 20.0)
+START, MOST = (0.3, 0.8, 0.5, 0.5, 0.5, 0.5), (1.0, 1.2, 4.0, 4.0, 20.0, 4.0)
 """Products at three fifths of peak, as large ones run, draw no more than the TDP: 1.2 · 0.6 and what a step draws."""
 SCALE = 0.1
 """Errors of logarithms beyond which they count by their size, not their square."""
@@ -48,12 +49,16 @@ def logs(shares: Sequence[float], fitted: Sequence[Powered]) -> Values:
 
 
 def fit(fitted: Sequence[Powered]) -> Values:
-    """The shares of rows; 0 for a unit that has no work in any of them."""
+    """The shares of rows, in thousandths."""
     best = least_squares(
         logs, START, bounds=((0.0,) * len(MOST), MOST), loss="soft_l1", f_scale=SCALE, args=(fitted,), diff_step=1e-3
     )
-    works = [any(np.any(getattr(c.busy, unit)) for row in fitted for c in row.alone) for unit in UNITS_OF_FIT]
-    return np.round(np.where([True, *works], best.x, 0.0), 3)
+    return np.asarray(np.round(best.x, 3))
+
+
+def works(unit: str, fitted: Sequence[Powered]) -> bool:
+    """Whether a unit has any work in the rows."""
+    return unit == "running" or any(np.any(getattr(c.busy, unit)) for row in fitted for c in row.alone)
 
 
 def table(generation: str, fitted: Sequence[Powered]) -> str:
@@ -68,7 +73,7 @@ def table(generation: str, fitted: Sequence[Powered]) -> str:
     middle = (f"{np.median(abs(e)):.1%}, mean {np.mean(abs(e)):.1%}" for e in (inside, left))
     print(f"{generation:10} median error {next(middle)}; models left out {next(middle)}")
     low, high = np.quantile(1 / (1 + left), (0.1, 0.9))
-    values = [f"{name} = {share:.3f}" for name, share in zip(NAMES, shares, strict=True)]
+    values = [f"{name} = {share:.3f}" for name, share in zip(NAMES, shares, strict=True) if works(name, fitted)]
     source = f"{len(fitted)} rows of {len(set(names))} models, {', '.join(sorted({r.source for r in fitted}))}"
     return "\n".join((
         f"[{generation}]", *values, f"low = {min(0.95, low):.2f}", f"high = {max(1.05, high):.2f}", 'grade = "B"',

@@ -73,7 +73,7 @@ class Capped:
 
 DENSE, SPARSE = "Qwen/Qwen3.5-27B", "Qwen/Qwen3-Next-80B-A3B-Instruct"
 SWEEP = "github.com/Light-Heart-Labs/MMBT-Messy-Model-Bench-Tests, vllm-power-sweep-2026-04-29"
-DRAWS_MORE = "uncapped it draws 483 W with one sequence, ours 353 W, so that the cap does not bind"
+DRAWS_MORE = "uncapped it draws 483 W with one sequence, ours 350 W, so that the cap does not bind"
 ROWS = (
     Capped(
         "rtx-3090", "250W", prompts, 9893 / 8436, 250 / 350 * 9893 / 8436, "llmgarage.ai, MiniMax-M2.5, 198K tokens"

@@ -63,10 +63,10 @@ def test_a_limit_that_cannot_be(name: str) -> None:
 
 
 def test_a_product_at_full_power_by_hand() -> None:
-    """A second at 60 % of peak draws 183 + 504 W; 490 W leave 420/617 of what is not idle, a clock of its cube root."""
-    chip, share = chip_named("h100-sxm@490W"), 420 / (0.262 * 700 + 0.6 * 1.2 * 700 - 70)
+    """A second at 60 % of peak draws 181 + 504 W; 490 W leave 420/615 of what is not idle, a clock of its cube root."""
+    chip, share = chip_named("h100-sxm@490W"), 420 / (0.258 * 700 + 0.6 * 1.2 * 700 - 70)
     assert under_cap(chip, 1.0, Busy(1.0, compute=0.6)) == pytest.approx(share ** (-1 / 3))
-    assert under_cap(chip, 1.0, Busy(1.0, memory=0.5)) == 1.0  # 183 + 189 W are below the cap
+    assert under_cap(chip, 1.0, Busy(1.0, memory=0.5)) == 1.0  # 181 + 191 W are below the cap
     assert under_cap(H100, 1.0, Busy(1.0, compute=0.6)) == 1.0
     busy = Busy(1.0, np.array([0.6, 0.0]), np.array([0.0, 0.5]))
     assert under_cap(chip, np.ones(2), busy) == pytest.approx([share ** (-1 / 3), 1.0])
@@ -76,7 +76,7 @@ def test_what_memory_draws_alone_waits_for_its_watts() -> None:
     """At full bandwidth HBM draws 161 W at 6 pJ a bit and the board 70 W idle: 200 W take 1.17 times as long."""
     seconds = under_cap(chip_named("h100-sxm@200W"), 1.0, Busy(1.0, memory=1.0))
     devices = 8 * 3.35e12 * 6e-12
-    on_chip = 0.262 * 700 - 70 + 0.540 * 700 - devices
+    on_chip = 0.258 * 700 - 70 + 0.546 * 700 - devices
     assert seconds == pytest.approx((70 + devices + on_chip * 0.2**3) / 200)
     assert device_watts(H100, 100.0) == 100.0  # never more than all that memory draws
 

@@ -1,10 +1,11 @@
 """Energy roofline of a chip: the power of its board while its units work, and while they wait.
 
-    J = idle·t + awake·t_steps + Σ watts·t over compute, memory, link, padding and tiles, at most TDP·t
+    J = idle·t + awake·t_steps + Σ watts·t over compute, slower, memory, link, padding and tiles, at most TDP·t
 
 where t_steps is the time with a step under way, including gaps between kernels, during which clocks stay up. t_compute,
 t_memory and t_link are the seconds that the work takes each unit at its peak, so compute·t_compute is the energy of the
-FLOPs, and so on. Kernels also compute whole tiles where few rows are real, which happens while tokens are decoded:
+FLOPs, and so on. Products on instructions of older chips take longer than at peak, and draw power in that time too
+(`slower`). Kernels also compute whole tiles where few rows are real, which happens while tokens are decoded:
 grouped products fill tiles of every expert's rows (`padding`), and attention fills tiles of query rows (`tiles`). The
 watts are shares of the TDP by generation (sources in `power.toml`).
 """
@@ -28,9 +29,9 @@ IDLE_SHARE = 0.12
 """Idle power relative to TDP where it is not known: an assumption."""
 
 
-UNITS = ("compute", "memory", "link", "padding", "tiles")
+UNITS = ("compute", "memory", "link", "padding", "tiles", "slower")
 """What draws power by its work."""
-CORES = ("compute", "padding", "tiles")
+CORES = ("compute", "padding", "tiles", "slower")
 """Those on the cores' clock; memory and links have clocks of their own."""
 DRAM = {"HBM": 6.0e-12, "GDDR": 7.25e-12}
 """Joules a bit of memory devices by kind, HBM2E and GDDR6X: Micron, Ultra-bandwidth solutions (2020)."""
@@ -43,7 +44,8 @@ class Busy:
     """Busy seconds of chips: with a step under way, and of each unit at its peak. Numbers or arrays.
 
     `padding`, `tiles`: of rows without a token in grouped products, and of attention's whole tiles of query rows, both
-    at the peak of the arithmetic. Neither is a part of `compute`.
+    at the peak of the arithmetic. `slower`: seconds by which products on slower instructions take longer than at peak.
+    None is a part of `compute`.
     """
 
     running: Count = 0.0
@@ -52,6 +54,7 @@ class Busy:
     link: Count = 0.0
     padding: Count = 0.0
     tiles: Count = 0.0
+    slower: Count = 0.0
 
     def __add__(self, other: Busy) -> Busy:
         return Busy(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -63,8 +66,9 @@ class Busy:
 
 @dataclass(frozen=True)
 class Draw(Figured):
-    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory`, `link`, `padding` and
-    `tiles`, added by each unit at its peak; capped at `most`. `low` and `high`: factors that hold 80 % of boards.
+    """Watts of one board: `idle`; `awake`, added while a step is under way; `compute`, `memory`, `link`, `padding`,
+    `tiles` and `slower`, added by each unit at its peak; capped at `most`. `low` and `high`: factors that hold 80 % of
+    boards.
     """
 
     FIGURES: ClassVar[Units] = {
@@ -79,6 +83,7 @@ class Draw(Figured):
     link: float
     padding: float
     tiles: float
+    slower: float
     most: float
     low: float
     high: float
@@ -88,7 +93,7 @@ class Draw(Figured):
     def joules(self, seconds: Count, busy: Busy) -> Count:
         """Joules of chips over `seconds` of chip time.
 
-        >>> board = Draw(70.0, 140.0, 650.0, 320.0, 70.0, 0.0, 0.0, 700.0, 0.65, 1.35, "C", "")
+        >>> board = Draw(70.0, 140.0, 650.0, 320.0, 70.0, 0.0, 0.0, 650.0, 700.0, 0.65, 1.35, "C", "")
         >>> board.joules(10.0, Busy(running=8.0, compute=1.0, memory=6.0)), board.joules(1.0, Busy(1.0, 1.0, 1.0))
         (4390.0, 700.0)
         """
@@ -144,7 +149,8 @@ def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
     bytes on the chip has the cores' voltage. Dynamic power is ∝ f·V² and V ∝ f, so that P(s) = Q + (P − Q)·s³ at a
     share s of the clock (AccelWattch, MICRO 2021, fits P = βf³ + τf + P₀ to a V100). Where P is above the cap the clock
     falls to s = ((cap − Q)/(P − Q))^⅓. The cores' part of the time, t_compute/(t_compute + t_memory) with padded rows
-    in t_compute, takes 1/s as long. Work that draws too much even at the lowest clock waits for its watts: P(s)·t/cap.
+    and slower instructions in t_compute, takes 1/s as long. Work that draws too much even at the lowest clock waits for
+    its watts: P(s)·t/cap.
     """
     draw, cap = draw_of(chip), chip.cap
     if draw is None or cap is None or chip.tdp is None:
@@ -156,7 +162,7 @@ def under_cap(chip: Chip, seconds: Count, busy: Busy) -> Count:
     core = draw.awake + (work + (draw.memory - devices) * busy.memory) / time
     core = most(least(rest + core, chip.tdp) - rest, TINY)
     share = most(least((cap - rest) / core, 1.0), SLOWEST**3) ** (1 / 3)
-    arithmetic = busy.compute + busy.padding
+    arithmetic = busy.compute + busy.slower + busy.padding
     cores = arithmetic / most(arithmetic + busy.memory, TINY)
     longer = seconds * (1 + cores * (1 / share - 1))
     return most(longer, seconds * (rest + core * share**3) / cap)

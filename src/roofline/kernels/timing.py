@@ -223,11 +223,12 @@ def _from_one(op: o.Op, target: Target) -> Timing:
     if isinstance(op, o.Lookup) and op.hashed and target.engine.hosted(target.chip):
         expected = most(expected, UNFUSED.bytes(op, target.precision).weights / (target.chip.host or HOST_LINK))
     more_compute, more_memory = _beyond(op, target, compute, memory)
-    grouped = isinstance(op, o.ExpertMatMul)
-    padding = padding_of(op, target) / target.chip.peak(matrix_format(op, target)) if grouped else 0.0
+    padding: Count = 0.0
+    if isinstance(op, o.ExpertMatMul):
+        padding = padding_of(op, target) / target.chip.peak(matrix_format(op, target))
     tiles = tiles_of(op, compute) if isinstance(op, o.Attend) else 0.0
     if target.chip.cap is not None:
-        busy = Busy(expected, compute + more_compute, memory + more_memory, 0.0, padding, tiles)
+        busy = Busy(expected, compute, memory + more_memory, 0.0, padding, tiles, more_compute)
         expected = under_cap(target.chip, expected, busy)
     fixed = 0.0 if rides else launch_of(op, constants) * (seconds > 0)
     within = target.engine.within(generation, work)
@@ -248,7 +249,7 @@ def _beyond(op: o.Op, target: Target, compute: Count, memory: Count) -> tuple[Co
     if not engine.unfused:
         return 0.0, 0.0
     if is_matrix(op):
-        return compute * (engine.factor(target.chip.generation, work_of(op)) - 1), 0.0
+        return compute * most(engine.factor(target.chip.generation, work_of(op)) - 1, 0.0), 0.0
     moved = UNFUSED.bytes(op, target.precision).total / target.chip.bandwidth
     return 0.0, most(0.0, moved * engine.unfused.get(op.kind, 1.0) - memory)
 

@@ -15,7 +15,8 @@ from roofline.work.step import Queries, decode, replace
 
 def busy_of(t: Total | Timing) -> Busy:
     """Work of one chip for an op or a step's ops: expected seconds, and seconds of each unit at its peak."""
-    return Busy(t.expected, t.compute + t.more_compute, t.memory + t.more_memory, t.network, t.padding, t.tiles)
+    memory = t.memory + t.more_memory
+    return Busy(t.expected, t.compute, memory, t.network, t.padding, t.tiles, t.more_compute)
 
 
 def least_busy(work: Busy) -> Busy:
