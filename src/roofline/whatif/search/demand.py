@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import erf, inf, log, sqrt
 from statistics import NormalDist
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -105,6 +105,15 @@ class Limits(SLO):
         return ttft, tpot, latency
 
 
+class AboutModel(Protocol):
+    """An answer about a model."""
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        ...
+
+
 class UnderLimits:
     """The lengths of a load and the limits that it must keep, as figures of an answer about both.
 
@@ -116,7 +125,6 @@ class UnderLimits:
         "assumed_popularity": "",
     }  # fmt: skip
 
-    model: Model
     demand: Load
     limits: Limits
     images: ImageTokens | None
@@ -132,7 +140,7 @@ class UnderLimits:
         return int(self.demand.output_tokens)
 
     @property
-    def assumed_popularity(self) -> float | None:
+    def assumed_popularity(self: AboutModel) -> float | None:
         """The exponent by which steps visit experts, which no layout here tells; None without experts."""
         return assumed_popularity(self.model)
 
