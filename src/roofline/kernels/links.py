@@ -11,7 +11,7 @@ c, fitted by `benchmarks/fit_collectives.py`, with the error on held-out rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
@@ -24,7 +24,7 @@ from roofline.declared.trees import TomlTable
 from roofline.hardware.chip_files import Tables, raw
 from roofline.hardware.cluster import Level
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.constants import FITTED_VENDOR, UNKNOWN, Grade, places
+from roofline.kernels.constants import FITTED_VENDOR, UNKNOWN, Grade, places, scattered_ends
 from roofline.kernels.law import smooth_max
 
 FILE = Path(__file__).with_name("collective_constants.toml")
@@ -42,6 +42,10 @@ WIDER = 1.15
 """Factor on the interval for each doubling of ranks beyond those measured."""
 
 
+LONE: Mapping[str, float] = MappingProxyType({"B": 0.28, "C": 0.56})
+"""Grade → log deviation of a chip's links from constants of another of its generation, or of another generation, beside
+the interval of that one's own sizes. It holds 80 % of the rows of each chip by the constants of each other one
+(`benchmarks/fit_links.py`)."""
 BY_RANKS: Mapping[str, Mapping[int, float]] = MappingProxyType({
     "all_gather": {2: 0.65, 4: 1.79, 8: 1.29},
     "all_reduce": {2: 1.39, 4: 0.89, 8: 0.92},
@@ -79,6 +83,10 @@ class Link:
     def _rises(self) -> list[tuple[Count, float]]:
         return list(zip(self.rises, KNOTS, strict=False))
 
+    def scattered(self, log: float) -> Link:
+        """The constants with an independent error of the logarithm beside that of their interval."""
+        return replace(self, small=scattered_ends(self.small, log), large=scattered_ends(self.large, log))
+
     def interval(self, seconds: Count) -> tuple[Count, Count]:
         """Factors of the 80 % interval."""
         short = seconds < 3 * self.alpha
@@ -97,13 +105,15 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     across releases, as does an engine without a release.
 
     Between measured numbers of ranks α, e and c follow log₂ n. Beyond them α is extrapolated, e and c stay constant.
+    Where a generation's constants are of one chip, or those of a kind of link of one generation, LONE widens them.
     """
     named = chip_named(chip)
     for place, grade in places(named):
-        entry = _entry(place, kind, op, software)
+        entry = entry_of(place, kind, op, software)
         if entry:
             own = grade == "A" and software == "nccl" and named.vendor == FITTED_VENDOR
-            return link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
+            link = link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
+            return link.scattered(LONE[grade]) if entry.get("lone") else link
     return None
 
 
@@ -115,7 +125,14 @@ def _power(op: str, ranks: int) -> float | None:
     return float(np.interp(np.log2(ranks), np.log2(list(known)), list(known.values())))
 
 
-def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
+def measured_chips(kind: str, op: str, software: str) -> list[str]:
+    """The chips with constants of their own."""
+    own = (place for place in _tables() if place != "generic" and not place.startswith("generation-"))
+    return [place for place in own if software in _tables()[place].get(kind, {}).get(op, {})]
+
+
+def entry_of(place: str, kind: str, op: str, software: str) -> TomlTable | None:
+    """The fitted constants of a chip, of a generation, or of all; an engine's where its release has none."""
     node = _tables().get(place, {}).get(kind, {}).get(op, {})
     entry: TomlTable | None = node.get(software) or node.get(software.partition(" ")[0])
     return entry
@@ -123,7 +140,7 @@ def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
 
 def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None:
     """Mean absolute error of a chip's own constants on rows that took no part in their fit; None where it has none."""
-    entry = _entry(chip_named(chip).id, kind, op, software)
+    entry = entry_of(chip_named(chip).id, kind, op, software)
     return None if not entry else entry.get("mape")
 
 
