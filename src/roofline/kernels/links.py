@@ -11,7 +11,7 @@ c, fitted by `benchmarks/fit_collectives.py`, with the error on held-out rows.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import NormalDist
@@ -83,10 +83,6 @@ class Link:
     def _rises(self) -> list[tuple[Count, float]]:
         return list(zip(self.rises, KNOTS, strict=False))
 
-    def scattered(self, log: float) -> Link:
-        """The constants with an independent error of the logarithm beside that of their interval."""
-        return replace(self, small=scattered_ends(self.small, log), large=scattered_ends(self.large, log))
-
     def interval(self, seconds: Count) -> tuple[Count, Count]:
         """Factors of the 80 % interval."""
         short = seconds < 3 * self.alpha
@@ -105,15 +101,13 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     across releases, as does an engine without a release.
 
     Between measured numbers of ranks α, e and c follow log₂ n. Beyond them α is extrapolated, e and c stay constant.
-    Where a generation's constants are of one chip, or those of a kind of link of one generation, LONE widens them.
     """
     named = chip_named(chip)
     for place, grade in places(named):
         entry = entry_of(place, kind, op, software)
         if entry:
             own = grade == "A" and software == "nccl" and named.vendor == FITTED_VENDOR
-            link = link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
-            return link.scattered(LONE[grade]) if entry.get("lone") else link
+            return link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
     return None
 
 
@@ -155,7 +149,7 @@ def link_of(
     Ends of few rows are moved outwards (`of_few`), those of half of the rows where both halves, bound by latency and by
     bandwidth, have FEWEST. The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for
     each doubling beyond: four ranks predicted from two and eight, and eight from two and four, are 8 and 15 points
-    worse than the rows themselves.
+    worse than the rows themselves. Constants of a lone chip of a generation, or a lone generation of all, have LONE.
     """
     known = [float(np.log2(n)) for n in entry["ranks"]]
     log_ranks = float(np.log2(ranks))
@@ -181,11 +175,14 @@ def link_of(
         own = [entry[k] ** (few * power) for k in names]
         low, low_small = min(low, own[0]), min(low_small, own[2])
         high, high_small = max(high, own[1]), max(high_small, own[3])
+    small, large = (low_small / wide, high_small * wide), (low / wide, high * wide)
+    if entry.get("lone"):
+        small, large = (scattered_ends(ends, LONE[grade]) for ends in (small, large))
     rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
     return Link(
         at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,
         "B" if grade == "A" and (doublings or ranks < entry["ranks"][0]) else grade,
-        (low_small / wide, high_small * wide), (low / wide, high * wide),
+        small, large,
     )  # fmt: skip
 
 
