@@ -12,6 +12,7 @@ the release's name. With --only the tables of other chips, generations and of al
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,6 +119,8 @@ class Fitted:
     seconds: Column
     alpha: Column
     measured: int
+    lone: bool = False
+    """Whether a generation's constants are of one chip, or those of a kind of link of one generation."""
 
     @property
     def error(self) -> Column:
@@ -205,6 +208,13 @@ def jobs(measured: list[Rows]) -> dict[Key, list[Rows]]:
     return groups
 
 
+def alone(place: str, group: Iterable[Rows]) -> bool:
+    """Whether no chip of a generation, or no generation of all, could be left out, since there is but one."""
+    if place == "generic":
+        return len({generation(r.system) for r in group}) == 1
+    return place.startswith("generation") and len({r.system for r in group}) == 1
+
+
 def extended(results: dict[Key, Fitted]) -> dict[Key, Fitted]:
     """Chips measured up to fewer ranks than their generation: beyond, its constants, scaled to meet."""
     done = dict(results)
@@ -232,8 +242,8 @@ HEAD = """\
 # vidur (MIT).
 # alpha: s, share: of the link's bandwidth, for each number of ranks; rises: of alpha, at 4 KiB, 16 KiB, ... 16 MiB; the
 # law is in kernels/collectives.py. measured: the most ranks that were. mape, median, bias: on rows whose size took no
-# part in the fit (generation and generic: on a chip, or generation, that took no part). low, high: factors of the
-# interval that holds 80 % of those rows; *_small where latency rules.
+# part in the fit (generation and generic: on a chip, or generation, that took no part; lone: sizes, for there is but
+# one). low, high: factors of the interval that holds 80 % of those rows; *_small where latency rules.
 """
 
 
@@ -256,6 +266,8 @@ def write(results: dict[Key, Fitted], path: Path) -> None:
             lines.append(f"rises = [{', '.join(rows_)}]")
         e = f.error
         lines.append(f"rows = {len(e)}")
+        if f.lone:
+            lines.append("lone = true")
         lines += [f"mape = {np.mean(np.abs(e)):.4f}", f"median = {np.median(np.abs(e)):.4f}", f"bias = {e.mean():.4f}"]
         lines += [f"{name} = {value:.3f}" for name, value in f.intervals().items()]
         lines.append("")
@@ -317,7 +329,7 @@ def main(argv: list[str]) -> None:
         fold = "size" if lone else "generation" if key[0] == "generic" and many else "system"
         fitted = fit_group(group, fold)
         if fitted is not None:
-            results[key] = fitted
+            results[key] = replace(fitted, lone=alone(key[0], group))
     report(results)
     done = extended(results)
     places = systems | {key[0] for key in done if key[0].startswith("generation")}

@@ -3,10 +3,10 @@
     python benchmarks/fit_first_token.py DIR [--out FILE]
 
 The logarithm of a row's TTFT over what is expected lies within √(law² + (host·h)² + (wait·w)²) of 0. The law's part and
-the shares h and w of the host and of waits are the row's own; `host`, of each engine, and `wait` are fitted. The least
-mean interval score of an 80 % interval decides (Gneiting and Raftery, JASA 102, 2007): its width and ten times what a
-row lies beyond it. Beside it the share of rows inside, by engine and chip: with all rows, and with those of the engine
-on that chip left out.
+the shares h and w of the host and of waits are the row's own; `host`, of each engine, and `wait` are fitted, and
+`alike` instead of it where users send requests that are all equally long. The least mean interval score of an 80 %
+interval decides (Gneiting and Raftery, JASA 102, 2007): its width and ten times what a row lies beyond it. Beside it
+the share of rows inside, by engine and chip: with all rows, and with those of the engine on that chip left out.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from roofline.measured.accuracy.measurements import MeasuredRun, predictions
 from roofline.serving import first_token
 
 ENGINES = ("vllm", "trtllm", "sglang")
+WAITS = ("wait", "alike")
 Values = NDArray[np.float64]
 BEYOND = 10.0
 """What a unit beyond an interval costs: 2/α of one that leaves out α = 20 %."""
@@ -50,10 +51,12 @@ def runs(folder: Path) -> Iterator[MeasuredRun]:
 
 @dataclass(frozen=True)
 class Rows:
-    """TTFTs: engine, and engine and chip; the logarithm of measured over expected; the law's ends; shares of parts."""
+    """TTFTs: engine, and engine and chip; whether requests are equally long; the logarithm of measured over expected;
+    the law's ends; shares of parts."""
 
     engine: NDArray[np.str_]
     system: NDArray[np.str_]
+    alike: NDArray[np.bool_]
     log: Values
     below: Values
     above: Values
@@ -61,9 +64,9 @@ class Rows:
     wait: Values
 
     def ends(self, point: Values) -> tuple[Values, Values]:
-        """How far below and above the expected an interval reaches: `wait`, and `host` of each engine."""
-        host = np.select([self.engine == name for name in ENGINES], list(point[1:]))
-        more = (host * self.host) ** 2 + (point[0] * self.wait) ** 2
+        """How far below and above the expected an interval reaches: `wait`, `alike`, and `host` of each engine."""
+        host = np.select([self.engine == name for name in ENGINES], list(point[len(WAITS) :]))
+        more = (host * self.host) ** 2 + (np.where(self.alike, point[1], point[0]) * self.wait) ** 2
         return np.sqrt(self.below**2 + more), np.sqrt(self.above**2 + more)
 
     def inside(self, point: Values) -> NDArray[np.bool_]:
@@ -79,7 +82,7 @@ class Rows:
 
     def fit(self, kept: NDArray[np.bool_]) -> Values:
         """The best point of some rows."""
-        starts = (np.full(1 + len(ENGINES), start) for start in (0.3, 0.9))
+        starts = (np.full(len(WAITS) + len(ENGINES), start) for start in (0.3, 0.9))
         options = {"maxiter": 4000}
         fits = [minimize(lambda x: self.score(x, kept), x, method="Nelder-Mead", options=options) for x in starts]
         return np.abs(np.asarray(min(fits, key=lambda fit: float(fit.fun)).x))
@@ -87,14 +90,14 @@ class Rows:
 
 def spans(measured: Sequence[MeasuredRun], wait: float, host: float) -> list[Span | InputError]:
     """What is predicted where both parts scatter so."""
-    constants = Scatter(wait, dict.fromkeys(ENGINES, host))
+    constants = Scatter(wait, wait, dict.fromkeys(ENGINES, host))
     with patch.object(first_token, "scatter", return_value=constants):
         return predictions(measured)
 
 
 def rows(measured: Sequence[MeasuredRun]) -> Rows:
     """Rows that can be predicted and are slower than the speed of light; at a scatter of 1 the width is a share."""
-    names, values = [], []
+    names, values, alike = [], [], []
     each = zip(measured, *(spans(measured, *scatter) for scatter in ((0.0, 0.0), (0.0, 1.0), (1.0, 0.0))), strict=True)
     for run, law, host, wait in each:
         if not (isinstance(law, Span) and isinstance(host, Span) and isinstance(wait, Span)):
@@ -106,9 +109,10 @@ def rows(measured: Sequence[MeasuredRun]) -> Rows:
         ends = (np.log(run.seconds / expected), np.log(expected / float(law.low)), above)
         engine = engine_named(run.where.engine or "none").id
         names.append((engine, f"{engine}, {run.system}"))
+        alike.append("rate" not in run.settings and run.settings["input_cv"] == run.settings["output_cv"] == 0)
         values.append((*ends, *(np.sqrt(max(share, 0.0)) for share in shares)))
     engines, systems = np.array(names).T
-    return Rows(engines, systems, *np.array(values).T)
+    return Rows(engines, systems, np.array(alike), *np.array(values).T)
 
 
 def table(r: Rows, point: Values) -> Mapping[str, tuple[int, float, float]]:
@@ -128,9 +132,9 @@ def main() -> None:
     given = parser.parse_args()
     r = rows(list(runs(given.folder)))
     point = r.fit(np.ones(len(r.log), dtype=bool))
-    values = {"wait": point[0], **dict(zip(ENGINES, point[1:], strict=True))}
-    print(f"[scatter]\nwait = {point[0]:.2f}\n[scatter.host]")
-    print("\n".join(f"{name} = {value:.2f}" for name, value in zip(ENGINES, point[1:], strict=True)))
+    values = dict(zip((*WAITS, *ENGINES), point, strict=True))
+    said = [f"{name} = {value:.2f}" for name, value in values.items()]
+    print("\n".join(("[scatter]", *said[: len(WAITS)], "[scatter.host]", *said[len(WAITS) :])))
     if given.out:
         text = given.out.read_text(encoding="utf-8")
         for name, value in values.items():

@@ -87,7 +87,8 @@ def ends(group: Iterable[Case]) -> dict[str, float]:
 def widths(group: Sequence[Case]) -> dict[str, list[float]]:
     """The powers of the interval's ends of the two sorts of ops of a kind, such as experts on ranks that hold all.
 
-    The share of the logarithm of the end that 80 % of all rows have, drawn towards 1 as PRIOR rows of it would.
+    The share of the logarithm of the end that 80 % of all rows have, its logarithm drawn towards 0 as PRIOR rows of it
+    would.
     """
     kind = group[0].kind
     logs: list[Column] = []
@@ -105,7 +106,7 @@ def widths(group: Sequence[Case]) -> dict[str, list[float]]:
         n = int(part.sum())
         if n >= FEWEST and n < len(log):
             shares = [np.quantile(log[part], at) / np.quantile(log, at) for at in (0.1, 0.9)]
-            values[name] = [float((n * np.clip(x, narrow, wide) + PRIOR) / (n + PRIOR)) for x in shares]
+            values[name] = [float(np.clip(x, narrow, wide) ** (n / (n + PRIOR))) for x in shares]
     return values
 
 

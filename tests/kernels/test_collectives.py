@@ -224,6 +224,19 @@ def test_grades_from_chip_to_generation_to_any() -> None:
     assert collective("broadcast", 1e8, 8, cluster_named("8xh100-sxm")).grade == "C"
 
 
+def test_links_of_one_chip_alone_are_known_less_on_another() -> None:
+    """p2p was measured on one chip of Hopper, by network on no other generation, and on two generations by NVLink."""
+    chips = {"B": ("h200-sxm", "switch", 0.28), "C": ("a100-sxm-80gb", "network", 0.56)}
+    for grade, (chip, kind, log) in chips.items():
+        lone, own = (measured(name, kind, "p2p", "nccl", 2) for name in (chip, "h100-sxm"))
+        assert lone is not None
+        assert own is not None
+        assert (lone.grade, lone.alpha) == (grade, own.alpha)
+        ends = [-np.hypot(np.log(own.large[0]), log), np.hypot(np.log(own.large[1]), log)]
+        assert np.log(lone.large) == pytest.approx(ends)
+    assert "lone" not in _tables()["generic"]["switch"]["p2p"]["nccl"]
+
+
 def test_ranks_between_and_beyond_those_measured() -> None:
     entry = {
         "ranks": [2, 4, 8], "alpha": [1e-5, 2e-5, 3e-5], "share": [0.5, 0.6, 0.7], "sharp": 1.0,

@@ -45,10 +45,11 @@ def test_a_steeper_span_has_the_power_of_its_ends() -> None:
 
 
 def test_parts_scatter_in_proportion_to_their_shares() -> None:
-    constants = Scatter(0.3, {"vllm": 0.8})
+    constants = Scatter(0.3, 0.6, {"vllm": 0.8})
     assert constants.log("vllm", 0.5, 0.0) == pytest.approx(0.4)
     assert constants.log("vllm", 0.5, 1.0) == pytest.approx(0.5)
     assert constants.log("mlx", 0.5, 1.0) == pytest.approx(0.3)
+    assert constants.log("vllm", 0.5, 0.5, alike=True) == pytest.approx(0.5)
     known = tomllib.loads(FILE.read_text())
     assert set(known["first_token"]) <= set(known["tables"])
     assert all(engine_named(name).before(1000) > 0 for name in scatter().host)

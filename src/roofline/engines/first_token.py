@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from roofline.declared.numbers.maths import Count, root
+from roofline.declared.numbers.maths import Count, root, where
 from roofline.hardware.chip_files import Tables
 
 FILE = Path(__file__).with_name("first_token.toml")
@@ -19,14 +19,19 @@ FILE = Path(__file__).with_name("first_token.toml")
 
 @dataclass(frozen=True)
 class Scatter:
-    """Log deviation that holds 80 % of servers, for each part: `wait`, and `host` by engine."""
+    """Log deviation that holds 80 % of servers, for each part: `wait`, and `host` by engine.
+
+    `alike`: that of waits where users send requests that are all equally long. Those that begin together end together,
+    so that prompts keep meeting, and how many do is a matter of chance.
+    """
 
     wait: float
+    alike: float
     host: Mapping[str, float]
 
-    def log(self, engine: str, host: Count, wait: Count) -> Count:
+    def log(self, engine: str, host: Count, wait: Count, alike: Count = False) -> Count:
         """Log deviation of a TTFT, given the shares of both parts in it: √((host·h)² + (wait·w)²)."""
-        return root((self.host.get(engine, 0.0) * host) ** 2 + (self.wait * wait) ** 2)
+        return root((self.host.get(engine, 0.0) * host) ** 2 + (where(alike, self.alike, self.wait) * wait) ** 2)
 
 
 @cache

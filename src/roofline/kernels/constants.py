@@ -114,7 +114,7 @@ class Constants:
 
     def scattered(self, log: float) -> Constants:
         """The constants with an independent error of the logarithm beside that of their interval."""
-        small, large, *later = (_scattered(ends, log) for ends in (self.small, self.large, *(self.later or ())))
+        small, large, *later = (scattered_ends(ends, log) for ends in (self.small, self.large, *(self.later or ())))
         return replace(self, small=small, large=large, later=(later[0], later[1]) if later else None)
 
     @cached_property
@@ -156,7 +156,7 @@ class Constants:
         return small, large
 
 
-def _scattered(ends: tuple[float, float], log: float) -> tuple[float, float]:
+def scattered_ends(ends: tuple[float, float], log: float) -> tuple[float, float]:
     """Factors of an interval with an independent error of the logarithm beside its own."""
     low, high = ends
     return math.exp(-math.hypot(math.log(low), log)), math.exp(math.hypot(math.log(high), log))

@@ -24,7 +24,7 @@ from roofline.declared.trees import TomlTable
 from roofline.hardware.chip_files import Tables, raw
 from roofline.hardware.cluster import Level
 from roofline.hardware.named_chip import chip_named
-from roofline.kernels.constants import FITTED_VENDOR, UNKNOWN, Grade, places
+from roofline.kernels.constants import FITTED_VENDOR, UNKNOWN, Grade, places, scattered_ends
 from roofline.kernels.law import smooth_max
 
 FILE = Path(__file__).with_name("collective_constants.toml")
@@ -42,6 +42,10 @@ WIDER = 1.15
 """Factor on the interval for each doubling of ranks beyond those measured."""
 
 
+LONE: Mapping[str, float] = MappingProxyType({"B": 0.28, "C": 0.56})
+"""Grade → log deviation of a chip's links from constants of another of its generation, or of another generation, beside
+the interval of that one's own sizes. It holds 80 % of the rows of each chip by the constants of each other one
+(`benchmarks/fit_links.py`)."""
 BY_RANKS: Mapping[str, Mapping[int, float]] = MappingProxyType({
     "all_gather": {2: 0.65, 4: 1.79, 8: 1.29},
     "all_reduce": {2: 1.39, 4: 0.89, 8: 0.92},
@@ -100,7 +104,7 @@ def measured(chip: str, kind: str, op: str, software: str, ranks: int) -> Link |
     """
     named = chip_named(chip)
     for place, grade in places(named):
-        entry = _entry(place, kind, op, software)
+        entry = entry_of(place, kind, op, software)
         if entry:
             own = grade == "A" and software == "nccl" and named.vendor == FITTED_VENDOR
             return link_of(entry, ranks, grade, software, _power(op, ranks) if own else None)
@@ -115,7 +119,14 @@ def _power(op: str, ranks: int) -> float | None:
     return float(np.interp(np.log2(ranks), np.log2(list(known)), list(known.values())))
 
 
-def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
+def measured_chips(kind: str, op: str, software: str) -> list[str]:
+    """The chips with constants of their own."""
+    own = (place for place in _tables() if place != "generic" and not place.startswith("generation-"))
+    return [place for place in own if software in _tables()[place].get(kind, {}).get(op, {})]
+
+
+def entry_of(place: str, kind: str, op: str, software: str) -> TomlTable | None:
+    """The fitted constants of a chip, of a generation, or of all; an engine's where its release has none."""
     node = _tables().get(place, {}).get(kind, {}).get(op, {})
     entry: TomlTable | None = node.get(software) or node.get(software.partition(" ")[0])
     return entry
@@ -123,7 +134,7 @@ def _entry(place: str, kind: str, op: str, software: str) -> TomlTable | None:
 
 def held_out_error(chip: str, kind: str, op: str, software: str) -> float | None:
     """Mean absolute error of a chip's own constants on rows that took no part in their fit; None where it has none."""
-    entry = _entry(chip_named(chip).id, kind, op, software)
+    entry = entry_of(chip_named(chip).id, kind, op, software)
     return None if not entry else entry.get("mape")
 
 
@@ -138,7 +149,7 @@ def link_of(
     Ends of few rows are moved outwards (`of_few`), those of half of the rows where both halves, bound by latency and by
     bandwidth, have FEWEST. The interval is wider by a tenth between the numbers of ranks measured, and by WIDER for
     each doubling beyond: four ranks predicted from two and eight, and eight from two and four, are 8 and 15 points
-    worse than the rows themselves.
+    worse than the rows themselves. Constants of a lone chip of a generation, or a lone generation of all, have LONE.
     """
     known = [float(np.log2(n)) for n in entry["ranks"]]
     log_ranks = float(np.log2(ranks))
@@ -164,11 +175,14 @@ def link_of(
         own = [entry[k] ** (few * power) for k in names]
         low, low_small = min(low, own[0]), min(low_small, own[2])
         high, high_small = max(high, own[1]), max(high_small, own[3])
+    small, large = (low_small / wide, high_small * wide), (low / wide, high * wide)
+    if entry.get("lone"):
+        small, large = (scattered_ends(ends, LONE[grade]) for ends in (small, large))
     rises = tuple(at(list(column)) for column in zip(*entry["rises"], strict=True)) if entry.get("rises") else ()
     return Link(
         at(entry["alpha"], grows=True), at(entry["share"]), entry["sharp"], rises,
         "B" if grade == "A" and (doublings or ranks < entry["ranks"][0]) else grade,
-        (low_small / wide, high_small * wide), (low / wide, high * wide),
+        small, large,
     )  # fmt: skip
 
 

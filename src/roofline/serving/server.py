@@ -977,7 +977,8 @@ class Server:
         def first_token(whole: Count) -> Span:
             seconds = whole - host
             span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(host)
-            return scattered(span, asked, host, most(seconds - alone, 0.0)).resting_on(self.own_prompt)
+            wait, alike = most(seconds - alone, 0.0), self._equally_long & (self.requests.load.rate is None)
+            return scattered(span, asked, host, wait, alike).resting_on(self.own_prompt)
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
