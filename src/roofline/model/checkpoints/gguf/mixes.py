@@ -43,7 +43,7 @@ _FALLBACK = {
     "q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0",
 }  # fmt: skip
 """Type → the type with blocks of 32 used instead where rows do not divide into its blocks."""
-_NEVER = re.compile(
+_NEVER = (
     r"_norm\.weight|ffn_gate_inp\.weight|ffn_gate_tid2eid|altup|laurel|per_layer_model_proj|^position_embd|"
     r"^token_types|ssm_conv1d|shortconv\.conv|indexer\.[kq]_proj|attn_rel_b|"
     r"time_mix_(first|w[012]|v[012]|a[012]|g[12]|decay_w[12]|lerp_fused)\.weight"
@@ -234,7 +234,7 @@ def _kind(name: str) -> str:
 
 
 def _type_of(mix: TypeMix, tensor: MatrixOfGguf, at: _At) -> GgmlType:
-    if _NEVER.search(tensor.name):
+    if re.search(_NEVER, tensor.name):
         return GGML_TYPES["fp32"]
     if mix.base.values == 1:
         return mix.base

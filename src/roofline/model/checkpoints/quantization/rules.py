@@ -29,9 +29,9 @@ _INNER = frozenset(
     (*MIXERS, *NETWORKS, *SHARED, "indexer", "experts", "gate", "router", "layers", "h", "blocks", "block")
 )
 """First words of dotted names within a model or a layer."""
-_BESIDE = re.compile(
+_BESIDE = (
     r"vision|visual|image|audio|speech|tower|projector|mm_|multi_modal|mtp|nextn|eh_proj|norm|embed|bias|conv|rotary|"
-    r"lm_head|\bhead\b|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_",
+    r"lm_head|\bhead\b|output|patch|rope|sinks|altup|talker|code2wav|_scale|A_log|dt_"
 )
 """Names in patterns that are not matrices of a layer: other parts of the model, norms, tables, the head."""
 _WORD = re.compile(r"\w+")
@@ -40,9 +40,8 @@ _LONGEST_PATTERN, _MOST_PATTERNS = 2000, 200_000
 _BROAD = re.compile(r"(?:\.|\\[wWSD]|\])(?:[*+]|\{)")
 """A repeat of a class that matches nearly everything; with n of them, matching takes time of the order of lengthⁿ."""
 _MOST_REPEATS, _MOST_OPTIONS = 4, 24
-_ONE_LAYER = re.compile(
-    r"re:(?:\^|\.\*|model\\?\.)*(?:layers|h|blocks|block)\\?\.(\d+)\\\.(?:[\w.\\*$]|(?<!\\)\([\w.\\|:?]*(?<!\\)\))*",
-    re.ASCII,
+_ONE_LAYER = (
+    r"re:(?:\^|\.\*|model\\?\.)*(?:layers|h|blocks|block)\\?\.(\d+)\\\.(?:[\w.\\*$]|(?<!\\)\([\w.\\|:?]*(?<!\\)\))*"
 )
 """A regular expression that names one layer by its number: `re:.*layers\\.17\\..*`."""
 SLOWEST_RULES = 5.0
@@ -135,7 +134,7 @@ def _parsed(text: str) -> _Pattern:
     if len(text) > _LONGEST_PATTERN:
         raise InputError("quantization_config", text[:40] + "…", f"patterns of at most {_LONGEST_PATTERN} characters")
     if text.startswith("re:"):
-        one = _ONE_LAYER.fullmatch(text)
+        one = re.fullmatch(_ONE_LAYER, text, re.ASCII)
         return _Pattern(text, regex=_compiled(text), only=one and one[1])
     place = _LAYERS.fullmatch(text.removesuffix(".weight"))
     if place is not None:
@@ -310,7 +309,7 @@ class Matcher:
     def _missed(self, pattern: _Pattern, layers: int) -> bool:
         if pattern.text in self.used or self.scheme.strict:
             return pattern.text not in self.used
-        if _BESIDE.search(pattern.text):
+        if re.search(_BESIDE, pattern.text):
             return False
         return pattern.layer is None or not pattern.layer.isdigit() or int(pattern.layer) < layers
 
