@@ -8,9 +8,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from drawn_layouts import CHANGES, Change, outcomes
-from folded import by_day
 
-LAYOUTS = by_day(60, 120)
+LAYOUTS = 120
 
 
 def test_each_option_changes_what_it_should_and_nothing_else() -> None:
