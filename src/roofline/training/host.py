@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from roofline.declared.errors import InputError
 from roofline.declared.numbers.maths import Count
+from roofline.hardware.chip import Chip
 from roofline.inference.span import Span
 
 HOST_SHARE = 0.8
 """Share of the host link's bandwidth that offloading achieves: an assumption."""
 
 
-def to_host(size: Count, chip: Any) -> Span:
+def to_host(size: Count, chip: Chip) -> Span:
     """Seconds for `size` bytes over the link to the host. Raises InputError where the link's bandwidth is not known."""
     if chip.host is None:
         raise InputError("offload", chip.id, "a chip whose link to the host is known")

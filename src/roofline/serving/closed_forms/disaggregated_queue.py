@@ -18,7 +18,7 @@ from roofline.declared.numbers.arrays import Array
 from roofline.declared.numbers.bracketing import halved
 from roofline.declared.numbers.maths import is_array
 from roofline.serving.closed_forms.batches import normal_share
-from roofline.serving.closed_forms.interpolation import beside, interpolated
+from roofline.serving.closed_forms.interpolation import both_ends, interpolated
 
 NEARLY = 1 - 1e-6
 """Load at which a queue that would grow without bound is cut off."""
@@ -33,7 +33,7 @@ def balance(nodes: Array, excess: Array) -> Array:
     reached = ~(excess < 0)
     reached[-1] = True
     left = np.maximum(reached.argmax(axis=0), 1) - 1
-    (start, end), (low, high) = beside(nodes, left), beside(excess, left)
+    (start, end), (low, high) = both_ends(nodes, left), both_ends(excess, left)
     part = np.where(high > low, -low / np.where(high > low, high - low, 1.0), 1.0 * (low < 0))
     return np.asarray(start + (end - start) * np.minimum(np.maximum(part, 0.0), 1.0))
 

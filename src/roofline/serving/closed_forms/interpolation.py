@@ -16,7 +16,7 @@ def interpolated(grid: Array, values: Array, at: Array) -> Array:
     [10.0, 15.0, 30.0, 40.0]
     """
     left, part = neighbour(grid, at)
-    first, second = beside(values, left)
+    first, second = both_ends(values, left)
     return np.asarray(first + (second - first) * part)
 
 
@@ -26,7 +26,7 @@ def neighbour(grid: Array, at: Array) -> tuple[Array, Array]:
     grid = grid.reshape(-1) if line else grid.reshape(len(grid), *(1,) * (at.ndim + 1 - grid.ndim), *grid.shape[1:])
     right = np.searchsorted(grid[1:], at, "right") if line else (grid[1:] <= at).sum(axis=0)
     left = np.minimum(right, len(grid) - 2)
-    start, end = beside(grid, left)
+    start, end = both_ends(grid, left)
     return left, np.minimum(np.maximum((at - start) / np.where(end > start, end - start, 1.0), 0.0), 1.0)
 
 
@@ -35,7 +35,7 @@ def taken(values: Array, *places: Array) -> Array:
     return np.asarray(values.reshape(-1).take(_flat(values.shape, *places)))
 
 
-def beside(values: Array, left: Array) -> tuple[Array, Array]:
+def both_ends(values: Array, left: Array) -> tuple[Array, Array]:
     """Values at indices of the first axis, as `taken` gives them, and those at the following indices."""
     flat, several = _flat(values.shape, left), values.reshape(-1)
     return several.take(flat), several.take(flat + prod(values.shape[1:]))
