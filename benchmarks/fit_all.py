@@ -88,7 +88,10 @@ OTHERS: Mapping[str, str] = {
     "kernels/constants/vendor-apple.toml": "a fit of an engine that llama.cpp's kernels replaced; no script makes it",
     "kernels/target.py: MARLIN_FLOATS": "benchmarks/fit_marlin.py, which prints it",
     "inference/settings.py: ROUTED": "benchmarks/fit_popularity.py, which prints it",
-    "inference/plan.py: UNSERVED": "benchmarks/fit_uneven.py, which prints it",
+    "inference/plan.py: UNSERVED": "benchmarks/fit_mixtures.py, which prints it",
+    "inference/plan.py: HOSTED": "benchmarks/fit_hosts.py, which prints it",
+    "kernels/constants.py: ELSEWHERE": "benchmarks/fit_other_engines.py, which prints it",
+    "kernels/links.py: LONE": "benchmarks/fit_links.py, which prints it",
     "kernels/power.toml: default": "data sheets and papers, named in the file; benchmarks/energy.py only compares",
     "hardware/grids.toml": "published carbon intensities and prices, named in the file",
     "hardware/catalog": "data sheets, named with each chip",
@@ -112,7 +115,6 @@ KEPT: Mapping[str, str] = {
     "first token: wait, and the host of vllm": "the fit comes to 0.23 and 0.97, by which vLLM's TTFT would be known "
         "less of an idle server than of one at half its load; its mean score is 1.693, with today's 1.702",
     "first token: the others": "the third digit",
-    "power": "not fitted anew since its readers take one more model of Hopper and one fewer of Blackwell",
 }  # fmt: skip
 """Step, and table where it is of one, whose values of today are kept against the fit's, and why."""
 
