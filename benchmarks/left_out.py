@@ -173,6 +173,8 @@ REASONS: Mapping[str, tuple[Why, ...]] = {
     "collectives_vidur.csv": (
         ("another machine's numbers: repeats the H100 pairs'",
          (pl.col("node") == "a100_pairwise_nvlink") & (pl.col("op") == "send_recv")),
+        ("ambiguous: between two machines whose network is not told",
+         pl.col("node").str.ends_with("pairwise_nvlink") & (pl.col("num_workers") > pl.col("devices_per_node"))),
     ),
     "deepep_low_latency_aic.csv": (
         ("another machine's numbers: the H200 rows of that release repeat the H100's",
