@@ -975,10 +975,13 @@ class Server:
         host, alone = engine.before(self.input), t.lone
 
         def first_token(whole: Count) -> Span:
-            seconds = whole - host
-            span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(host)
+            own = host * least(
+                whole / (host + ttft), 1.0
+            )  # the first tokens that come early are those of short prompts
+            seconds = whole - own
+            span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(own)
             wait, alike = most(seconds - alone, 0.0), self._equally_long & (self.requests.load.rate is None)
-            return scattered(span, asked, host, wait, alike).resting_on(self.own_prompt)
+            return scattered(span, asked, own, wait, alike).resting_on(self.own_prompt)
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
