@@ -167,8 +167,9 @@ class ClosedLoop:
         The number of others' prompts is binomial. Prompts beyond a step's room wait for their turn, as in an M/D/1
         queue of the other users' prompts, less where a step takes several (Sakasegawa 1977). Without decode steps a
         prompt that finds nobody starts at once, and a share of the steps has no queue before it. Prompts still queued
-        when a request finishes its prefill slow down its decode steps, by no more than if all of these were full. For
-        lognormal answers E[n]·E[1/n] = e^(σ²), which is the weight of short ones.
+        when a request finishes its prefill slow down its decode steps, by no more than if all of these were full. Users
+        who come back together wait for each other's prompts `earlier`: before their own, instead of while they decode.
+        For lognormal answers E[n]·E[1/n] = e^(σ²), which is the weight of short ones.
         """
         t, more = self.table, self.more
         met = begun * self.others
@@ -180,7 +181,6 @@ class ClosedLoop:
         wait = queued * turns * load / 2 / np.maximum(1 - queued * load, 1 - NEARLY)
         wait = wait * np.where(np.asarray(more) > 0, 1.0, np.minimum(load, 1.0))
         comers = self._comers(met, decodes)
-        wait = wait + np.maximum(1 - load, 0.0) * (comers * turns) ** 2 / (1 + comers) / 2
         own = t.with_prompts(np.where(t.chunks > 1, 1.0, np.clip(1 + met * (1 + wait), 1.0, room)), decodes)
         beside = np.minimum(1 + decodes, self.places)
         plain = t.at(t.alone, beside)
@@ -216,8 +216,12 @@ class ClosedLoop:
         inside = inside + self._fills(comers, met * wait, met * t.chunks) * t.further * np.maximum(full - plain, 0.0)
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
+        others = np.clip(self.users - 1, 1e-9, 1e9)
+        back = -others * np.expm1(-comers * turns / others)  # while the prompt that nobody is before runs
+        earlier = np.maximum(1 - load, 0.0) * full * back**2 / (1 + back / turns) / 2
+        earlier = np.minimum(earlier, np.maximum(after - more * plain, 0.0)) / steps
         following, mine = (
-            np.where(np.asarray(more) > 0, each, t.alone[1]) for each in (after / steps, step + own_behind)
+            np.where(np.asarray(more) > 0, each - earlier, t.alone[1]) for each in (after / steps, step + own_behind)
         )
         return Circulation(rate, waits, inside, following, turns * np.maximum(begun, rate * full), mine)
 
@@ -239,7 +243,8 @@ class ClosedLoop:
         t = self.table
         short = np.maximum(t.at(t.alone, np.maximum(decodes, 1.0)), 1e-12)
         window = np.minimum(self.late, t.with_prompts(np.ones_like(short), decodes)) / short
-        return np.asarray(np.where((self.more > 0) & (self.company <= 0), met * window, 0.0))
+        behind = np.minimum(met * window, np.maximum(self.users - 1, 0.0))
+        return np.asarray(np.where((self.more > 0) & (self.company <= 0), behind, 0.0))
 
     def _fills(self, comers: Array, before: Array, meanwhile: Array) -> Array:
         """Probability that other prompts fill what the last chunk of one leaves of its step.
