@@ -59,6 +59,7 @@ def test_one_user_sees_the_mean(engine: str) -> None:
             assert getattr(getattr(s.percentiles, name), part) == pytest.approx(getattr(s, name).expected, rel=0.01)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("input", [1000, 8192, 32768])
 def test_one_of_two_users_waits_for_one_prompt_at_most(input: int) -> None:
     """The other's whole prompt, and a step of decodes that was put together already and one under way. Both may see

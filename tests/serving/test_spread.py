@@ -44,7 +44,7 @@ def test_the_slowest_of_a_hundred_are_those_that_varying_requests_see(engine: st
     assert getattr(told.percentiles, name).p99 == pytest.approx(getattr(seen, name).p99, rel=0.25)
 
 
-@pytest.mark.parametrize(("new", "cv", "users"), [(8192, 0.3, 32), (9000, 0.05, 32), (8192, 0.3, 8)])
+@pytest.mark.parametrize(("new", "cv", "users"), [(8192, 0.3, 32), (9000, 0.05, 32), (8192, 0.3, 8), (16384, 0.96, 4)])
 def test_prompts_of_several_steps_wait_for_those_that_come_together(new: int, cv: float, users: int) -> None:
     """Users whose answers ended in short steps are back during a long one, and fill the last chunk of a prompt: TTFT
     within 6 %."""
