@@ -81,8 +81,8 @@ SHORT, SHORT_APART, SHORT_USERS, CROWD = 100, 40, 16, 2048
 rate, and of others with users; and the most requests that a rank runs at once. The formula takes a hundredth of the
 time, and is right for longer ones more often."""
 FIRST_IN_STEP, FIRST_USERS = 400, 60
-"""The same where prompts go first, of ranks in step at a rate and of others with users: prompts of one rank keep all
-waiting, and users who waited together come again together."""
+"""Tokens of the longest answers, on average, that are followed where prompts go first: of ranks in step at a rate,
+since prompts of one rank keep all waiting, and of other ranks with users, who come back together after waiting so."""
 ALIKE = 0.1
 """Coefficient of variation of lengths up to which users who meet in a step keep doing so, for 1/cv² rounds and more."""
 UNSURE = 0.025
@@ -973,15 +973,14 @@ class Server:
         share = np.clip(rate / self.groups * t.chunks * t.at(t.mixed[0] - t.base, busy), 0.0, 1.0)
         between = steps.times((1 - share) * tpot / steps.expected) + prompt.times(share * tpot / prompt.expected)
         host, alone = engine.before(self.input), t.lone
+        alike = self._equally_long & (self.requests.load.rate is None)
 
         def first_token(whole: Count) -> Span:
-            own = host * least(
-                whole / (host + ttft), 1.0
-            )  # the first tokens that come early are those of short prompts
+            # first tokens that come early are those of short prompts
+            own = host * least(whole / (host + ttft), 1.0)
             seconds = whole - own
             span = prompt.times(seconds / prompt.expected).steeper(steeper[0]) + exactly(own)
-            wait, alike = most(seconds - alone, 0.0), self._equally_long & (self.requests.load.rate is None)
-            return scattered(span, asked, own, wait, alike).resting_on(self.own_prompt)
+            return scattered(span, asked, own, most(seconds - alone, 0.0), alike).resting_on(self.own_prompt)
 
         first = first_token(host + ttft).shaped(shape)
         between = between.steeper(steeper[1]).resting_on(steps.floor * means.step_share).shaped(shape)
@@ -1018,10 +1017,10 @@ def answers_are_followed(
     """
     alike = np.maximum(load.input_cv, load.output_cv) <= ALIKE
     formula = closed & (np.asarray(in_step) == 1) & (alike & (not drafts) | (law != CALIBRATED))
-    users, rate = (
-        ((SHORT, SHORT_USERS), (SHORT, SHORT_APART)) if mixes else ((SHORT, FIRST_USERS), (FIRST_IN_STEP, SHORT_APART))
-    )
-    several, one = users if closed else rate
+    if closed:
+        several, one = SHORT, SHORT_USERS if mixes else FIRST_USERS
+    else:
+        several, one = SHORT if mixes else FIRST_IN_STEP, SHORT_APART
     longest = np.where(np.asarray(in_step) > 1, several, one)
     return np.asarray((np.asarray(output) <= longest) & ~formula)
 

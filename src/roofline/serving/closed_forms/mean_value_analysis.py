@@ -90,6 +90,11 @@ class ClosedLoop:
         """Users that can be in the steps at once."""
         return np.asarray(np.minimum(self.users, self.places))
 
+    @cached_property
+    def rest(self) -> Array:
+        """Users beside one, those who wait for a place included; finite where there is no end of them."""
+        return np.asarray(np.clip(self.users - 1, 1e-9, 1e9))
+
     @property
     def dealt(self) -> Array:
         """Whether requests of ranks in lock step start as they were dealt out, in turn.
@@ -216,8 +221,7 @@ class ClosedLoop:
         inside = inside + self._fills(comers, met * wait, met * t.chunks) * t.further * np.maximum(full - plain, 0.0)
         uneven = (1 - share) * plain**2 + share * full**2
         waits = self._waits(rate, self._left(step, uneven), step, step)
-        others = np.clip(self.users - 1, 1e-9, 1e9)
-        back = -others * np.expm1(-comers * turns / others)  # while the prompt that nobody is before runs
+        back = -self.rest * np.expm1(-comers * turns / self.rest)  # while the prompt that nobody is before runs
         earlier = np.maximum(1 - load, 0.0) * full * back**2 / (1 + back / turns) / 2
         earlier = np.minimum(earlier, np.maximum(after - more * plain, 0.0)) / steps
         following, mine = (
@@ -243,7 +247,7 @@ class ClosedLoop:
         t = self.table
         short = np.maximum(t.at(t.alone, np.maximum(decodes, 1.0)), 1e-12)
         window = np.minimum(self.late, t.with_prompts(np.ones_like(short), decodes)) / short
-        behind = np.minimum(met * window, np.maximum(self.users - 1, 0.0))
+        behind = np.minimum(met * window, self.rest)
         return np.asarray(np.where((self.more > 0) & (self.company <= 0), behind, 0.0))
 
     def _fills(self, comers: Array, before: Array, meanwhile: Array) -> Array:
