@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,9 @@ def test_a_step_on_a_machine_visits_fewer_experts() -> None:
             assert op.touched == pytest.approx(sum(1 - (1 - c) ** 16 for c in chances(128, 8, ROUTED)))
 
 
-def test_every_answer_on_a_machine_says_how_experts_are_visited(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_answer_on_a_machine_says_how_experts_are_visited(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     sizes = ("--input", "64", "--output-tokens", "8")
     asked: dict[str, tuple[str, ...]] = {
         "generate": sizes, "serve": (*sizes, "--rate", "1"), "simulate": (*sizes, "--rate", "1", "--requests", "50"),
@@ -155,6 +158,9 @@ def test_every_answer_on_a_machine_says_how_experts_are_visited(capsys: pytest.C
         with suppress(SystemExit):
             main([name, QWEN.name, "--on", "h100-sxm", *words])
         assert "experts visited as with popularity=0.6" in " ".join(capsys.readouterr().out.split()), name
+    with suppress(SystemExit):
+        main(["report", QWEN.name, "--on", "h100-sxm", "--out", str(tmp_path / "report.md")])
+    assert "Assumed: experts visited as with popularity=0.6." in (tmp_path / "report.md").read_text(encoding="utf-8")
     found = rl.search(QWEN, input=64, output_tokens=8, rate=1.0, on="h100-sxm", chips=1)
     assert found.to_dict()["assumed_popularity"] == ROUTED
 

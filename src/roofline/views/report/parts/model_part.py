@@ -10,7 +10,7 @@ from roofline.views.plots import build
 from roofline.views.report.parts.section import Section
 from roofline.views.report.parts.subject import Report
 from roofline.views.text.inference.analysis import headline
-from roofline.views.text.inference.estimate import GRADES
+from roofline.views.text.inference.estimate import GRADES, routing_lines
 from roofline.views.text.tables import Column, Table
 
 
@@ -66,6 +66,7 @@ def assumptions(r: Report) -> Section:
             f"Layout: {r.layout.text()}. Engine: {e.target.engine.plain()}. FLOPs, bytes and times of a step are of "
             f"one rank{_of_stages(r)}. The busiest replica has {whole(r.batch)} of the batch.",
             f"Prefill: {whole(r.now.input)} tokens. Decode is evaluated mid-answer, at {whole(r.middle)}.",
+            *(f"Assumed: {line}." for line in routing_lines(e.assumed_popularity)),
             *trained,
             *(f"Grade {g}: {GRADES[g]}." for g in grades),
             *r.model.warnings,
